@@ -1,0 +1,48 @@
+"""How parts become a whole: an order-invariant function of {value_i} (the paper's sum; others are its further work).
+
+To add one: write a class with ``__call__``, say whether it is the plain sum, and give the class to the decoder that
+uses it.  The collapse, the bridge and sampling from counts are offered exactly where ``plain_sum`` is True.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from compvae.distributions import Members
+
+__all__ = ["Aggregation", "PlainSum", "SoftmaxMix"]
+
+
+class Aggregation(Protocol):
+    """Order-invariant, padding-safe."""
+
+    plain_sum: ClassVar[bool]
+
+    def __call__(self, value: Tensor, members: Members, logits: Tensor | None = None) -> Tensor:
+        """value: (B, K, D); logits, where used: (B, K, P).  -> one tensor for each whole."""
+
+
+class PlainSum:
+    """W = sum_i w_i  (paper, section 3.1); with blocks, one sum for each kind."""
+
+    plain_sum: ClassVar[bool] = True
+
+    def __call__(self, value: Tensor, members: Members, logits: Tensor | None = None) -> Tensor:
+        """value: (B, K, D) -> (B, G, D)."""
+        return members.total(value)
+
+
+class SoftmaxMix:
+    """At each place p: sum_i softmax_i(logits_ip) value_i, a sum followed by a ratio."""
+
+    plain_sum: ClassVar[bool] = False
+
+    def __call__(self, value: Tensor, members: Members, logits: Tensor | None = None) -> Tensor:
+        """value: (B, K, D).  logits: (B, K, P).  -> (B, P, D)."""
+        assert logits is not None
+        # A finite fill, not -inf: a row of padding alone would otherwise be NaN in the gradient.
+        weight = torch.softmax(logits.masked_fill(~members.mask[..., None], -1e9), 1)
+        return torch.einsum("bkp,bkd->bpd", weight, value)

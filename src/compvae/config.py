@@ -1,0 +1,271 @@
+"""The configuration of a model: which pieces, of which sizes, and which of them go together.
+
+One schema for presets, files and flags.  Everything that can be wrong with it is found here, before a network is built,
+and said in one sentence (:class:`~compvae.errors.ConfigError`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from compvae.errors import ConfigError
+from compvae.parts import Attribute, PartsSchema
+
+__all__ = [
+    "CollapsedConfig", "GraphConfig", "LatentConfig", "LinkedConfig", "ModelConfig", "PaperDecoderConfig",
+    "PerPartConfig", "PlacedConfig", "PriorConfig", "ZNetworkConfig", "describe_invalid",
+]  # fmt: skip
+
+Width = Annotated[int, Field(ge=1, le=16_384)]
+Depth = Annotated[int, Field(ge=0, le=64)]
+Sigma = Annotated[float, Field(gt=0, le=10)]
+Trunk = Literal["vector", "curve", "image"]
+TRUNK_SHAPES = {"curve": (200,), "image": (3, 32, 32)}
+
+
+class _Config(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
+
+
+class LatentConfig(_Config):
+    """Sizes of the latent variables.
+
+    w: coordinates of w_i.  blocks: each kind owns a block of W (theory, section 5), w is then the size of one block.
+    z: coordinates of z.  z_place: "below" W as in the paper, "above" the parts (p(w_i | l_i, z)), or "none".
+    """
+
+    w: Width
+    blocks: bool = False
+    z: Annotated[int, Field(ge=0, le=16_384)] = 0
+    z_place: Literal["none", "below", "above"] = "none"
+
+    @model_validator(mode="after")
+    def _z_has_a_place(self) -> Self:
+        if (self.z > 0) != (self.z_place != "none"):
+            raise ValueError(f"z has {self.z} coordinates but z_place is {self.z_place!r}; give both or neither")
+        return self
+
+
+class ZNetworkConfig(_Config):
+    """A network that returns a distribution of z: Linear, ELU, (Residual, ELU) x blocks, Linear."""
+
+    width: Width = 256
+    blocks: Depth = 1
+    stem: bool = True
+
+
+class PriorConfig(_Config):
+    """p(w_i | l_i): a table over kinds, or a network of kind and continuous attributes.
+
+    fit: "gradient", or "m_step": moving average (rate) of the posterior's moments, the exact optimum given q.
+    floor: smallest standard deviation.  spread: initial standard deviation of the table's means around ``centre``.
+    """
+
+    kind: Literal["table", "network"] = "table"
+    fit: Literal["gradient", "m_step"] = "gradient"
+    floor: Sigma = 1e-3
+    rate: Annotated[float, Field(gt=0, le=1)] = 0.02
+    centre: float = 0.0
+    spread: Annotated[float, Field(ge=0, le=100)] = 1.0
+    embedding: Width = 32
+    hidden: Width = 1024
+    z_network: ZNetworkConfig = ZNetworkConfig()
+
+
+class _Reading(_Config):
+    """How an encoder reads x: flat, or through one of the paper's convolutional trunks."""
+
+    trunk: Trunk = "vector"
+    channels: Annotated[int, Field(ge=16, le=4096, multiple_of=16)] = 32
+
+
+class GraphConfig(_Reading):
+    """q({w_i} | x, z, {l_i}) by graph blocks over the parts (paper, section 3.3)."""
+
+    kind: Literal["graph"] = "graph"
+    family: Literal["paper", "sum_controlled"] = "paper"
+    embedding: Width = 32
+    embedding_noise: Annotated[float, Field(ge=0, le=10)] = 0.1
+    width: Width = 256
+    blocks: Annotated[int, Field(ge=1, le=64)] = 3
+    z_network: ZNetworkConfig = ZNetworkConfig()
+
+
+class CollapsedConfig(_Reading):
+    """q(W | x, {l_i}) alone; the parts given W are the bridge (theory, section 4)."""
+
+    kind: Literal["collapsed"] = "collapsed"
+    width: Width = 256
+    blocks: Depth = 3
+    z_network: ZNetworkConfig = ZNetworkConfig()
+
+
+class PerPartConfig(_Reading):
+    """prod_i q(w_i | x, z, {l_i}) by iterative amortised inference (theory, section 5, colours).
+
+    reader: "crop" reads x around the place of each part, "whole" reads all of x.
+    rounds: corrections, each fed the gradient of log p(x | {w_i}) at the current guess, with noise ``sigma``.
+    pixels: how many pixels a correction looks at during training (0: all).
+    """
+
+    kind: Literal["per_part"] = "per_part"
+    reader: Literal["crop", "whole"] = "whole"
+    embedding: Width = 8
+    width: Width = 128
+    rounds: Annotated[int, Field(ge=0, le=64)] = 4
+    sigma: Sigma = 0.05
+    pixels: Annotated[int, Field(ge=0, le=1_048_576)] = 0
+    crop: Annotated[int, Field(ge=2, le=64)] = 8
+    reach: Annotated[float, Field(gt=0, le=2)] = 0.35
+    z_network: ZNetworkConfig = ZNetworkConfig()
+
+
+class _Observing(_Config):
+    """p(x | ..): floor is the smallest standard deviation of the observation, in units of x (of x/K where scaled)."""
+
+    floor: Sigma = 1e-3
+
+
+class PaperDecoderConfig(_Observing):
+    """p(x | z, W) of the paper: a stem on (W, z), residual blocks, a trunk.
+
+    stem: "joined" concatenates W and z (1D), "added" sums their images (2D).  hidden: width of a vector trunk.
+    """
+
+    kind: Literal["paper"] = "paper"
+    trunk: Trunk = "vector"
+    channels: Annotated[int, Field(ge=16, le=4096, multiple_of=16)] = 32
+    hidden: Width = 256
+    blocks: Depth = 3
+    stem: Literal["joined", "added"] = "joined"
+
+
+class LinkedConfig(_Observing):
+    """x = K g(A W / K): everything before the link g is linear in W (theory, section 5).
+
+    features: rows of A.  noise_power: the noise of x scales like K to this power, where x scales like K.
+    """
+
+    kind: Literal["linked"] = "linked"
+    features: Width = 128
+    width: Width = 256
+    blocks: Depth = 2
+    noise_power: Annotated[float, Field(ge=0, le=1)] = 1.0
+
+
+class PlacedConfig(_Observing):
+    """Parts that have a place in the whole: softmax over parts of logits(w_i, l_i, offset), then a pixelwise link."""
+
+    kind: Literal["placed"] = "placed"
+    embedding: Width = 8
+    basis: Width = 12
+    hidden: Width = 64
+    values: Width = 8
+    pixels: Annotated[int, Field(ge=0, le=1_048_576, description="pixels of a training step, 0 for all")] = 0
+
+
+PosteriorConfig = Annotated[GraphConfig | CollapsedConfig | PerPartConfig, Field(discriminator="kind")]
+DecoderConfig = Annotated[PaperDecoderConfig | LinkedConfig | PlacedConfig, Field(discriminator="kind")]
+
+
+class ModelConfig(_Config):
+    """A whole model.
+
+    parts: what a part is.  context: observed covariates of a whole.  shape: of x.
+    scale: "size" where x grows with K: encoders see x/K and decoders return K times their output; "none" otherwise.
+    """
+
+    parts: PartsSchema
+    context: tuple[Attribute, ...] = ()
+    shape: Annotated[tuple[Annotated[int, Field(ge=1, le=65_536)], ...], Field(min_length=1, max_length=3)]
+    scale: Literal["none", "size"] = "none"
+    latent: LatentConfig
+    prior: PriorConfig = PriorConfig()
+    posterior: PosteriorConfig
+    decoder: DecoderConfig
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any], where: str = "config") -> ModelConfig:
+        """A configuration from plain data (as in config.json); a :class:`ConfigError` names the field at fault."""
+        if not isinstance(data, Mapping):
+            raise ConfigError(f"{where}: expected a mapping of settings, got {type(data).__name__}")
+        try:
+            # By way of JSON: strict about types ("3" is not 3), yet a list may stand for a tuple.
+            return cls.model_validate_json(json.dumps(dict(data)))
+        except ValidationError as error:
+            raise ConfigError(f"{where}: {describe_invalid(error)}") from None
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ConfigError(f"{where}: not plain data (text, numbers, lists, mappings): {error}") from None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        for problem in (_check_shape(self), _check_sum(self), _check_place(self), _check_z(self), _check_prior(self)):
+            if problem:
+                raise ValueError(problem)
+        return self
+
+    @property
+    def n_blocks(self) -> int:
+        """G: how many sums W consists of."""
+        return self.parts.n_kinds if self.latent.blocks else 1
+
+
+def describe_invalid(error: ValidationError) -> str:
+    """The first complaint of pydantic as "field: what is wrong"."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(step) for step in first["loc"])
+    text = first["msg"].removeprefix("Value error, ")
+    more = "" if error.error_count() == 1 else f" (and {error.error_count() - 1} more)"
+    return (f"{where}: " if where else "") + text + more
+
+
+def _check_shape(config: ModelConfig) -> str | None:
+    if math.prod(config.shape) > 4_194_304:
+        return f"shape {config.shape} has more than 4194304 values"
+    for piece in (config.posterior, config.decoder):
+        trunk = getattr(piece, "trunk", "vector")
+        if trunk != "vector" and config.shape != TRUNK_SHAPES[trunk]:
+            return f"the {trunk} trunk of {piece.kind} is for x of shape {TRUNK_SHAPES[trunk]}, not {config.shape}; use trunk vector"
+    return None
+
+
+def _check_sum(config: ModelConfig) -> str | None:
+    """The collapse and category-owned blocks stand on W = sum w_i (theory, section 4)."""
+    if config.decoder.kind == "placed" and config.posterior.kind == "collapsed":
+        return "posterior collapsed needs a decoder of the plain sum W = sum w_i (paper, linked), placed is not one; use per_part or graph"
+    if config.decoder.kind == "placed" and config.latent.blocks:
+        return "latent.blocks needs a decoder of the plain sum W = sum w_i (paper, linked), placed is not one"
+    return None
+
+
+def _check_place(config: ModelConfig) -> str | None:
+    places = config.parts.n_features
+    if config.decoder.kind == "placed" and not (places in (1, 2) and len(config.shape) - places in (0, 1)):
+        return f"decoder placed needs parts with 1 or 2 continuous attributes, one for each axis of x, got {places} for shape {config.shape}"
+    if config.posterior.kind == "per_part" and config.posterior.reader == "crop" and not (places == 2 and len(config.shape) == 3):
+        return f"reader crop needs images (channels, rows, columns) and parts with 2 continuous attributes, got shape {config.shape} and {places}; use reader whole"
+    return None
+
+
+def _check_z(config: ModelConfig) -> str | None:
+    place = config.latent.z_place
+    if place == "below" and config.decoder.kind == "placed":
+        return "z below W needs a decoder of the plain sum W (paper, linked); with placed use z_place above or none"
+    if place == "below" and config.posterior.kind == "per_part":
+        return "z below W needs posterior graph or collapsed; with per_part use z_place above or none"
+    return None
+
+
+def _check_prior(config: ModelConfig) -> str | None:
+    if config.prior.fit == "m_step" and config.prior.kind != "table":
+        return "prior.fit m_step needs prior.kind table: a network of the attributes has no closed-form optimum"
+    if config.prior.fit == "m_step" and config.latent.z_place == "above":
+        return "prior.fit m_step is not available with z above the parts: the moments are then a network of z; use gradient"
+    if config.latent.z_place == "above" and config.prior.kind != "table":
+        return "z above the parts needs prior.kind table"
+    return None

@@ -1,0 +1,30 @@
+"""What every decoder offers: p(x | code, z, context), and the aggregation that makes the code from the parts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from compvae.aggregation import Aggregation
+from compvae.batch import Parts
+from compvae.distributions import Normal
+
+__all__ = ["Decoder"]
+
+
+class Decoder(nn.Module, ABC):
+    """p(x | ..)."""
+
+    aggregation: ClassVar[Aggregation]
+    pixels: int = 0  # of a training step, where the decoder is pixelwise; 0 for all
+
+    @abstractmethod
+    def forward(
+        self, code: Tensor, parts: Parts, z: Tensor | None, context: Tensor | None, pixels: Tensor | None = None
+    ) -> Normal:
+        """code: W, (B, G, d), for a plain sum; {w_i}, (B, K, d), otherwise.  z: (B, Z).  context: (B, E).
+
+        pixels: (P,) int64, places of x to decode, for a pixelwise decoder.  -> normal over (B, *shape).
+        """

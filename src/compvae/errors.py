@@ -1,0 +1,27 @@
+"""Errors a user can cause: one sentence each, saying what came, where, and what is allowed.
+
+Everything a caller can get wrong derives from :class:`CompVAEError`, itself a ``ValueError``; anything else that
+escapes from this package is a defect of ours.
+"""
+
+__all__ = ["CompVAEError", "ConfigError", "DataError", "ModelFileError", "PartsError"]
+
+
+class CompVAEError(ValueError):
+    """Base class of all errors caused by what the caller gave."""
+
+
+class PartsError(CompVAEError):
+    """A composition, or the schema it is read with, is not valid."""
+
+
+class ConfigError(CompVAEError):
+    """A configuration is not valid, or combines pieces that cannot work together."""
+
+
+class DataError(CompVAEError):
+    """An array given as observed data does not have the form the model expects."""
+
+
+class ModelFileError(CompVAEError):
+    """A model directory cannot be read or written, or its contents do not fit together."""

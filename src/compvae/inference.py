@@ -1,0 +1,101 @@
+"""Latents from a whole: z and {w_i} ~ q(z, {w_i} | x, {l_i}), with the priors they are measured against.
+
+The order of the draws is the model's: z above the parts comes first; the paper's q(z | x) too; with the collapsed
+posterior and z below W, W comes first, so that both KLs have a closed form (theory, section 4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from compvae.batch import Batch, Shared
+from compvae.distributions import Normal, PartsGaussian
+from compvae.errors import ConfigError
+from compvae.model import CompVAE
+from compvae.noise import Noise
+from compvae.posterior.base import Given, prior_for
+from compvae.scale import beside, context_of
+
+__all__ = ["Inferred", "ZInferred", "infer"]
+
+
+@dataclass(frozen=True)
+class ZInferred:
+    """z with the two distributions it is measured by.  value: (B, Z).  exact: q(z) does not depend on a draw of w."""
+
+    q: Normal
+    prior: Normal
+    value: Tensor
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """One draw of the latents of each whole.
+
+    q, prior: over W, (B, G, d), for a collapsed posterior, over the parts, (B, K, d), otherwise; w: a draw of q.
+    code: what the decoder takes.  context: (B, E) or None.
+    """
+
+    q: Normal | PartsGaussian
+    prior: Normal
+    w: Tensor
+    code: Tensor
+    z: ZInferred | None
+    context: Tensor | None
+
+    @property
+    def z_value(self) -> Tensor | None:
+        """z, (B, Z), or None where the model has none."""
+        return None if self.z is None else self.z.value
+
+
+def infer(model: CompVAE, batch: Batch, noise: Noise) -> Inferred:
+    """Draw the latents of each whole of the batch from q."""
+    place, posterior = model.config.latent.z_place, model.posterior
+    if batch.shared is not None and place != "above":
+        raise ConfigError(f"shared needs a model with z above the parts (p(w | l, z)), this one has z_place {place!r}")
+    context = context_of(batch, model.config) if model.config.context else None
+    evidence = posterior.read(batch)
+
+    z_q = z_prior = z = None
+    z_first = place == "above" or (place == "below" and not posterior.of_sum)
+    if z_first:
+        z_prior = model.z_above(context, batch.x) if place == "above" else None
+        z_q, z = _draw_z(model, evidence, z_prior, batch.shared, noise)
+
+    above = z if place == "above" else None
+    prior = prior_for(posterior, model.prior, batch.parts, above)
+
+    def likelihood(w: Tensor, pixels: Tensor | None) -> Normal:
+        out: Normal = model.decoder(model.aggregate(w, batch.parts), batch.parts, z, context, pixels)
+        return out
+
+    q = posterior.w(Given(batch, evidence, prior, z, noise, likelihood))
+    w = q.rsample(noise, "w")
+    code = w if posterior.of_sum else model.aggregate(w, batch.parts)
+
+    if place == "below":
+        z_prior = model.z_below(code, batch.parts, context)
+        if not z_first:
+            seen = beside(evidence, model.z_view(code, batch.parts, None))
+            z_q, z = _draw_z(model, seen, z_prior, None, noise)
+
+    if z_q is None or z_prior is None or z is None:
+        return Inferred(q, prior, w, code, None, context)
+    return Inferred(q, prior, w, code, ZInferred(z_q, z_prior, z, exact=not (z_first and place == "below")), context)
+
+
+def _draw_z(
+    model: CompVAE, evidence: Tensor, prior: Normal | None, shared: Shared | None, noise: Noise
+) -> tuple[Normal, Tensor]:
+    """q(z | ..) and a draw of it, the same for all wholes of a group.  evidence: (B, H)."""
+    assert model.posterior.z_network is not None
+    q: Normal = model.posterior.z_network(evidence, prior, shared)
+    if shared is None:
+        return q, q.rsample(noise, "z")
+    unit = noise.at(shared.first).normal("z", q.mean.shape[1], dtype=q.mean.dtype)
+    return q, q.mean + q.variance.sqrt() * torch.index_select(unit, 0, shared.group)

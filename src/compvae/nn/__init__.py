@@ -1,0 +1,1 @@
+"""Networks: residual block, graph block, and trunks to and from x."""

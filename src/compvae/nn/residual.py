@@ -1,0 +1,37 @@
+"""Residual(N): h + Linear(ELU(Linear(h))), and stacks of it.
+
+The paper's figure of its residual block is missing from the source; this is the form taken (errata).
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+__all__ = ["Residual", "mlp", "residual_stack"]
+
+
+class Residual(nn.Module):
+    """h + Linear(ELU(Linear(h))) of width N."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """h: (*, N) -> (*, N)."""
+        out: Tensor = h + self.outer(F.elu(self.inner(h)))
+        return out
+
+
+def residual_stack(inputs: int, width: int, blocks: int, outputs: int, stem: bool = True) -> nn.Sequential:
+    """Linear, ELU, (Residual, ELU) x blocks, Linear: (*, inputs) -> (*, outputs); without the stem, inputs = width."""
+    first = [nn.Linear(inputs, width), nn.ELU()] if stem else []
+    middle = [layer for _ in range(blocks) for layer in (Residual(width), nn.ELU())]
+    return nn.Sequential(*first, *middle, nn.Linear(width, outputs))
+
+
+def mlp(*widths: int) -> nn.Sequential:
+    """Linear layers of these widths with ELU between them: (*, widths[0]) -> (*, widths[-1])."""
+    layers = [layer for a, b in zip(widths, widths[1:], strict=False) for layer in (nn.Linear(a, b), nn.ELU())]
+    return nn.Sequential(*layers[:-1])

@@ -1,0 +1,88 @@
+"""Configurations by name, for each problem: ``paper`` (layer for layer the tables) and ``small`` (minutes on two cores)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from compvae.config import (
+    CollapsedConfig,
+    GraphConfig,
+    LatentConfig,
+    LinkedConfig,
+    ModelConfig,
+    PaperDecoderConfig,
+    PerPartConfig,
+    PlacedConfig,
+    PriorConfig,
+    ZNetworkConfig,
+)
+from compvae.errors import ConfigError
+from compvae.problems import Problem
+
+__all__ = ["PRESETS", "preset"]
+
+
+def _paper_curves(problem: Problem) -> ModelConfig:
+    """Appendix A.1.  Latent sizes by the tables (w 1024, z 256), which the text contradicts (errata)."""
+    return ModelConfig(
+        parts=problem.schema,
+        shape=problem.shape,
+        latent=LatentConfig(w=1024, z=256, z_place="below"),
+        prior=PriorConfig(floor=1e-3, z_network=ZNetworkConfig(width=1280, blocks=0)),
+        posterior=GraphConfig(trunk="curve", channels=160, embedding=1024, width=2048, blocks=3, z_network=ZNetworkConfig(width=512, blocks=2)),
+        decoder=PaperDecoderConfig(trunk="curve", channels=160, blocks=3, stem="joined", floor=1e-3),
+    )
+
+
+def _paper_images(problem: Problem) -> ModelConfig:
+    """Appendix A.2."""
+    return ModelConfig(
+        parts=problem.schema,
+        shape=problem.shape,
+        latent=LatentConfig(w=2048, z=1024, z_place="below"),
+        prior=PriorConfig(kind="network", embedding=32, hidden=1024, floor=5e-3, z_network=ZNetworkConfig(width=1024, blocks=1)),
+        posterior=GraphConfig(trunk="image", channels=128, embedding=32, width=2048, blocks=3, z_network=ZNetworkConfig(width=1024, blocks=1, stem=False)),
+        decoder=PaperDecoderConfig(trunk="image", channels=128, stem="added", floor=5e-3),
+    )
+
+
+def _small_curves(problem: Problem) -> ModelConfig:
+    """Theory, section 7, row 4: category-owned blocks, plain sum, link on A W / K, exact M-step, no z."""
+    return ModelConfig(
+        parts=problem.schema,
+        shape=problem.shape,
+        scale="size" if problem.extensive else "none",
+        latent=LatentConfig(w=3, blocks=True),
+        prior=PriorConfig(fit="m_step", centre=0.5, spread=0.0),
+        posterior=CollapsedConfig(width=256, blocks=3),
+        decoder=LinkedConfig(features=128, width=256, blocks=2, floor=0.02),
+    )
+
+
+def _small_images(problem: Problem) -> ModelConfig:
+    """Theory, section 5, colours: two latents a site, softmax over sites, iterative inference, M-step by colour."""
+    return ModelConfig(
+        parts=problem.schema,
+        shape=problem.shape,
+        latent=LatentConfig(w=2),
+        prior=PriorConfig(fit="m_step", spread=0.0, floor=5e-3),
+        posterior=PerPartConfig(reader="crop", width=128, rounds=4, pixels=160),
+        decoder=PlacedConfig(floor=0.02, pixels=160),
+    )
+
+
+PRESETS: dict[str, dict[str, Callable[[Problem], ModelConfig]]] = {
+    "sines": {"paper": _paper_curves, "small": _small_curves},
+    "colours": {"paper": _paper_images, "small": _small_images},
+}
+
+
+def preset(problem: Problem, name: str) -> ModelConfig:
+    """The configuration of that name for this problem."""
+    known = PRESETS[problem.name]
+    if name not in known:
+        raise ConfigError(f"preset {name!r} is unknown for {problem.name}, the presets are {', '.join(known)}")
+    try:
+        return known[name](problem)
+    except ValueError as error:
+        raise ConfigError(f"preset {name} of {problem.name} does not fit these settings: {error}") from None

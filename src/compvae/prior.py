@@ -1,0 +1,197 @@
+"""p(w_i | l_i), its sums over counts in closed form, its exact M-step, and p(z | ..).
+
+The prior of W = sum_i w_i is N(sum_i m_i, sum_i p_i^2), linear in the counts n_c: drawing a composition costs
+O(#kinds), not O(K) (theory, section 4).  With category-owned blocks, W_c ~ N(n_c m_c, n_c p_c^2) (section 5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor, nn
+
+from compvae.batch import PaddedParts, Parts
+from compvae.config import ModelConfig, ZNetworkConfig
+from compvae.distributions import Bridge, Members, Normal, PartsGaussian, soft_floor
+from compvae.nn.embedding import PartEmbedding
+from compvae.nn.residual import mlp, residual_stack
+
+__all__ = ["NetworkPrior", "PartPrior", "PriorStatistics", "TablePrior", "ZPrior", "build_prior", "members_of"]
+
+
+def members_of(parts: PaddedParts, config: ModelConfig) -> Members:
+    """Which sum each part enters: its kind's block, or the one sum of all."""
+    return Members(parts.mask, parts.kind, parts.n_kinds) if config.latent.blocks else Members(parts.mask)
+
+
+@dataclass(frozen=True)
+class PriorStatistics:
+    """What the M-step needs, as sums over a batch, so that processes can add theirs.
+
+    With deviations from the current means m: square = sum E[(w - m)^2] / n, deviation = sum E[w - m], both (C, d);
+    parts = sum n and terms = number of summands, both (C, 1).  n = 1 where parts are seen one by one, n_c for a block.
+    """
+
+    square: Tensor
+    deviation: Tensor
+    parts: Tensor
+    terms: Tensor
+
+    def finite(self) -> bool:
+        """False if anything in it is NaN or infinite."""
+        return all(bool(torch.isfinite(getattr(self, field.name)).all()) for field in fields(self))
+
+
+class PartPrior(nn.Module):
+    """p({w_i} | {l_i}, z) of independent parts."""
+
+    config: ModelConfig
+
+    def of_parts(self, parts: PaddedParts, z: Tensor | None) -> Normal:
+        """prod_i p(w_i | l_i, z), normal over (B, K, d).  z: (B, Z), where it stands above the parts."""
+        raise NotImplementedError
+
+    def of_sum(self, parts: Parts, z: Tensor | None) -> Normal:
+        """p(W | {l_i}, z), normal over (B, G, d): from counts where that is possible, so that K does not matter."""
+        padded = parts.padded()
+        return self.of_parts(padded, z).sum(members_of(padded, self.config))
+
+
+class TablePrior(PartPrior):
+    """N(m_c, p_c^2) for each kind c; with z above the parts, m_c(z) and p_c(z) move with it.
+
+    The moments are parameters (fit by gradient) or buffers (fit by the M-step).
+    """
+
+    mean: Tensor
+    log_variance: Tensor
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        shape = (config.parts.n_kinds, config.latent.w)
+        mean = config.prior.centre + config.prior.spread * torch.randn(shape)
+        if config.prior.fit == "gradient":
+            self.mean, self.log_variance = nn.Parameter(mean), nn.Parameter(torch.zeros(shape))
+        else:
+            self.register_buffer("mean", mean)
+            self.register_buffer("log_variance", torch.zeros(shape))
+        z_above = config.latent.z_place == "above"
+        net = config.prior.z_network
+        self.shift = residual_stack(config.latent.z, net.width, net.blocks, 2 * shape[0] * shape[1]) if z_above else None
+
+    def moments(self, z: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """m_c and p_c^2, (1 or B, C, d) each.  z: (B, Z) or None."""
+        mean, log_variance = self.mean[None], self.log_variance[None]
+        if self.shift is not None:
+            assert z is not None
+            moved = self.shift(z).view(len(z), 2, *self.mean.shape)
+            mean, log_variance = mean + moved[:, 0], log_variance + moved[:, 1]
+        return mean, soft_floor(log_variance, self.config.prior.floor).exp()
+
+    def of_parts(self, parts: PaddedParts, z: Tensor | None) -> Normal:
+        """N(m_{l_i}(z), p_{l_i}^2(z)), normal over (B, K, d)."""
+        mean, variance = (m.expand(len(parts), -1, -1) for m in self.moments(z))
+        index = parts.kind[..., None].expand(-1, -1, self.mean.shape[1])
+        return Normal(mean.gather(1, index), variance.gather(1, index), parts.mask[..., None])
+
+    def of_sum(self, parts: Parts, z: Tensor | None) -> Normal:
+        """N(sum_c n_c m_c, sum_c n_c p_c^2), one for each block, normal over (B, G, d)."""
+        mean, variance = self.moments(z)
+        counts = parts.counts.to(mean.dtype)[..., None]
+        mean, variance = counts * mean, counts * variance
+        if not self.config.latent.blocks:
+            mean, variance = mean.sum(1, keepdim=True), variance.sum(1, keepdim=True)
+        return Normal(mean, variance, self._present(counts))
+
+    def _present(self, counts: Tensor) -> Tensor:
+        return counts > 0 if self.config.latent.blocks else torch.ones_like(counts[:, :1], dtype=torch.bool)
+
+    @torch.no_grad()
+    def statistics(self, parts: Parts, q: Normal | PartsGaussian, of_sum: bool) -> PriorStatistics:
+        """Moments of q about the current means.  q is over W, (B, G, d), where of_sum, and over parts, (B, K, d), otherwise."""
+        if not of_sum:
+            return self._of_each_part(parts.padded(), q.mean, q.variance)
+        return self._of_blocks(parts, q) if self.config.latent.blocks else self._of_one_sum(parts, q)
+
+    def _of_each_part(self, parts: PaddedParts, mean: Tensor, variance: Tensor) -> PriorStatistics:
+        kinds = Members(parts.mask, parts.kind, parts.n_kinds)
+        deviation = mean - self.mean[parts.kind]
+        number = kinds.sizes(mean.dtype).sum(0)
+        return PriorStatistics(kinds.total(deviation**2 + variance).sum(0), kinds.total(deviation).sum(0), number, number)
+
+    def _of_blocks(self, parts: Parts, q: Normal | PartsGaussian) -> PriorStatistics:
+        """W_c ~ N(n m, n p^2): the best p^2 is the mean over wholes of E[(W_c - n m)^2] / n."""
+        n = parts.counts.to(q.mean.dtype)[..., None]
+        deviation = (q.mean - n * self.mean).masked_fill(n == 0, 0.0)
+        square = (deviation**2 + q.variance).masked_fill(n == 0, 0.0) / n.clamp(min=1)
+        return PriorStatistics(square.sum(0), deviation.sum(0), n.sum(0), (n > 0).to(n.dtype).sum(0))
+
+    def _of_one_sum(self, parts: Parts, q: Normal | PartsGaussian) -> PriorStatistics:
+        """Kinds mixed in one sum have no closed-form optimum; one EM step uses the parts' moments under the bridge."""
+        n = parts.counts.to(q.mean.dtype)[..., None]
+        mean, variance = self.moments()
+        total_mean, total = (n * mean).sum(1, keepdim=True), (n * variance).sum(1, keepdim=True)
+        share = variance / total
+        deviation = share * (q.mean - total_mean)
+        square = deviation**2 + variance + share**2 * (q.variance - total)
+        number = n.sum(0)
+        return PriorStatistics((n * square).sum(0), (n * deviation).sum(0), number, number)
+
+    @torch.no_grad()
+    def m_step(self, statistics: PriorStatistics, rate: float | None = None) -> None:
+        """Move m_c and p_c^2 by ``rate`` towards their optimum given q; kinds that were not seen stay."""
+        rate = self.config.prior.rate if rate is None else rate
+        seen = statistics.parts > 0
+        step = rate * statistics.deviation / statistics.parts.clamp(min=1)
+        square = statistics.square - 2 * step * statistics.deviation + step**2 * statistics.parts
+        variance = self.log_variance.exp().lerp(square / statistics.terms.clamp(min=1), rate)
+        self.mean.add_(torch.where(seen, step, 0.0))
+        floor = 2 * torch.log(torch.tensor(self.config.prior.floor))
+        self.log_variance.copy_(torch.where(seen, variance.log().clamp(min=float(floor)), self.log_variance))
+
+
+class NetworkPrior(PartPrior):
+    """N(mean, variance)(kind, features) by a network  (paper, table of p(w|l), 2D)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = PartEmbedding(config.parts.n_kinds, config.parts.n_features, config.prior.embedding)
+        self.network = mlp(self.embedding.width, config.prior.hidden, 2 * config.latent.w)
+
+    def of_parts(self, parts: PaddedParts, z: Tensor | None) -> Normal:
+        """Normal over (B, K, d)."""
+        mean, log_variance = self.network(self.embedding(parts.kind, parts.features)).chunk(2, -1)
+        return Normal(mean, soft_floor(log_variance, self.config.prior.floor).exp(), parts.mask[..., None])
+
+
+def build_prior(config: ModelConfig) -> PartPrior:
+    """The prior of the parts that the configuration names."""
+    return TablePrior(config) if config.prior.kind == "table" else NetworkPrior(config)
+
+
+class ZPrior(nn.Module):
+    """p(z | W, context) below the parts, p(z | context) above them.
+
+    inputs: length of the vector it reads; with 0 it is N(0, I).
+    """
+
+    def __init__(self, inputs: int, z: int, network: ZNetworkConfig, floor: float) -> None:
+        super().__init__()
+        self.z, self.floor = z, floor
+        self.network = residual_stack(inputs, network.width, network.blocks, 2 * z) if inputs else None
+
+    def forward(self, given: Tensor) -> Normal:
+        """given: (B, inputs) -> normal over (B, Z)."""
+        if self.network is None:
+            zeros = given.new_zeros(len(given), self.z)
+            return Normal(zeros, torch.ones_like(zeros))
+        mean, log_variance = self.network(given).chunk(2, -1)
+        return Normal.floored(mean, log_variance, self.floor)
+
+
+def bridge_of(prior: PartPrior, parts: PaddedParts, whole: Normal, z: Tensor | None) -> Bridge:
+    """q(W) completed to the parts: q(W) p({w_i} | W, {l_i}, z)."""
+    return Bridge(whole, prior.of_parts(parts, z), members_of(parts, prior.config))

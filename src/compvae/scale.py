@@ -1,0 +1,30 @@
+"""What networks see beside the latents: the unit x is measured in, and the context."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from compvae.batch import Batch, Parts
+from compvae.config import ModelConfig
+from compvae.context import context_size
+
+__all__ = ["beside", "context_of", "size_scale"]
+
+
+def beside(h: Tensor, *others: Tensor | None) -> Tensor:
+    """h with further vectors beside it, those that are None left out.  h: (B, N), others: (B, *) -> (B, N + ..)."""
+    return torch.cat([h, *[other.to(h.dtype) for other in others if other is not None]], -1)
+
+
+def size_scale(config: ModelConfig, parts: Parts, like: Tensor) -> Tensor:
+    """What x is measured in: K where x grows with it, 1 otherwise.  like: (B, *) -> (B, 1, ..)."""
+    sizes = parts.sizes if config.scale == "size" else torch.ones_like(parts.sizes)
+    return sizes.to(like.dtype).view(-1, *[1] * (like.ndim - 1))
+
+
+def context_of(batch: Batch, config: ModelConfig) -> Tensor:
+    """The context of each whole, (B, E); zeros (unknown) where none was given."""
+    if batch.context is not None:
+        return batch.context
+    return batch.x.new_zeros(len(batch), context_size(config.context))

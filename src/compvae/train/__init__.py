@@ -1,0 +1,1 @@
+"""Training: schedules as pure functions of the step, and one step."""

@@ -1,0 +1,62 @@
+"""Schedules: pure functions of the step.
+
+The paper's (section 4.3): K from 2, one more every 3,000 steps; Adam's rate halved every 20,000 steps down to 1e-6.
+Ours, for a fixed budget: K grows over the first 30%, the rate follows a cosine, the weight of the KL is warmed up.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["RECIPES", "Recipe", "kl_weight", "largest_size", "learning_rate"]
+
+
+class Recipe(BaseModel):
+    """How a model is trained.
+
+    kl_from: weight of the KL at the first step, rising to 1 at ``kl_until`` of the budget.
+    m_step_from: share of the budget after which the prior's moments follow the posterior's.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    style: Literal["paper", "budget"] = "budget"
+    steps: int = Field(8000, ge=1)
+    batch: int = Field(256, ge=1)
+    rate: float = Field(2e-3, gt=0)
+    betas: tuple[float, float] = (0.9, 0.99)
+    clip: float = Field(200.0, gt=0)
+    kl_from: float = Field(1.0, gt=0, le=1)
+    kl_until: float = Field(0.5, gt=0, le=1)
+    m_step_from: float = Field(0.0, ge=0, le=1)
+
+
+RECIPES: dict[tuple[str, str], Recipe] = {
+    ("sines", "paper"): Recipe(style="paper", steps=500_000, rate=1e-4, betas=(0.5, 0.9)),
+    ("colours", "paper"): Recipe(style="paper", steps=500_000, rate=1e-4, betas=(0.5, 0.9)),
+    ("sines", "small"): Recipe(steps=8000, batch=256, rate=2e-3),
+    ("colours", "small"): Recipe(steps=4000, batch=64, rate=1e-3, clip=500.0, kl_from=0.02, m_step_from=0.1),
+}
+
+
+def largest_size(recipe: Recipe, step: int, top: int) -> int:
+    """K drawn at most at this step, of ``top`` in the end."""
+    if recipe.style == "paper":
+        return min(top, 2 + step // 3000)
+    return min(top, 2 + int(step / recipe.steps / 0.3 * (top - 2)))
+
+
+def learning_rate(recipe: Recipe, step: int) -> float:
+    """Adam's rate at this step."""
+    if recipe.style == "paper":
+        return max(1e-6, recipe.rate * 0.5 ** (step // 20_000))
+    warm = min(1.0, (step + 1) / 200)
+    return recipe.rate * warm * (0.495 * (1 + math.cos(math.pi * step / recipe.steps)) + 0.01)
+
+
+def kl_weight(recipe: Recipe, step: int) -> float:
+    """Weight of the KL in what training climbs."""
+    return min(1.0, recipe.kl_from + step / (recipe.kl_until * recipe.steps))

@@ -1,0 +1,38 @@
+"""One step: theta, phi <- theta, phi + rate * grad of the bound; the prior's moments by their M-step  (paper, Alg. 1)."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+from compvae.batch import Batch
+from compvae.model import CompVAE
+from compvae.noise import Noise
+from compvae.objective import Bound, elbo
+from compvae.prior import TablePrior
+from compvae.train.schedule import Recipe, kl_weight, learning_rate
+
+__all__ = ["optimiser_for", "train_step"]
+
+
+def optimiser_for(model: CompVAE, recipe: Recipe) -> torch.optim.Optimizer:
+    """Adam, as the paper uses it, with the recipe's settings."""
+    return torch.optim.Adam(model.parameters(), recipe.rate, recipe.betas, fused=True)
+
+
+def train_step(
+    model: CompVAE, optimiser: torch.optim.Optimizer, recipe: Recipe, batch: Batch, noise: Noise, step: int
+) -> Bound:
+    """Climb the bound once; returns its terms at the weights before the step."""
+    model.train()
+    for group in optimiser.param_groups:
+        group["lr"] = learning_rate(recipe, step)
+    bound = elbo(model, batch, noise)
+    optimiser.zero_grad()
+    (-bound.weighted(kl_weight(recipe, step)).mean()).backward()
+    clip_grad_norm_(model.parameters(), recipe.clip)
+    optimiser.step()
+    if bound.statistics is not None and step >= recipe.m_step_from * recipe.steps:
+        assert isinstance(model.prior, TablePrior)
+        model.prior.m_step(bound.statistics)
+    return bound
