@@ -45,12 +45,17 @@ def train(problem: Problem, steps: int, seed: int) -> CompVAE:
         if (step + 1) % 500 == 0:
             seconds = time.perf_counter() - start
             bits = float(bound.w.detach().mean()) / math.log(2)
-            print(f"{step + 1} {seconds:.0f}s, data {drawing / seconds:.1%} of it, w {bits:.1f} bits, bound {float(bound.total.detach().mean()):.1f}", flush=True)
+            share, total = drawing / seconds, float(bound.total.detach().mean())
+            print(
+                f"{step + 1} {seconds:.0f}s, data {share:.1%} of it, w {bits:.1f} bits, bound {total:.1f}", flush=True
+            )
     return model.eval()
 
 
 def repeated(parts: PaddedParts, n: int) -> PaddedParts:
-    return PaddedParts(parts.kind.expand(n, -1), parts.features.expand(n, -1, -1), parts.mask.expand(n, -1), parts.n_kinds)
+    return PaddedParts(
+        parts.kind.expand(n, -1), parts.features.expand(n, -1, -1), parts.mask.expand(n, -1), parts.n_kinds
+    )
 
 
 def generation(model: CompVAE, problem: Problem, size: int, n: int, sets: int) -> tuple[float, float]:
@@ -62,9 +67,16 @@ def generation(model: CompVAE, problem: Problem, size: int, n: int, sets: int) -
             parts.kind[0, :2] = torch.tensor([0, 1])  # one colour alone gives a constant image
         many = repeated(parts, n)
         source = Noise(91_000 + size, n, index)
-        truth = torch.cat([problem.combine(many.rows(r), problem.draw_specifics(many.rows(r), source.at(r))) for r in torch.arange(n).split(200)])
+        truth = torch.cat(
+            [
+                problem.combine(many.rows(r), problem.draw_specifics(many.rows(r), source.at(r)))
+                for r in torch.arange(n).split(200)
+            ]
+        )
         drawn = [generate(model, many.rows(r), source.fold(1).at(r)).x for r in torch.arange(n).split(200)]
-        x = torch.cat([d.rsample(source.fold(2).at(r), "x") for d, r in zip(drawn, torch.arange(n).split(200), strict=True)])
+        x = torch.cat(
+            [d.rsample(source.fold(2).at(r), "x") for d, r in zip(drawn, torch.arange(n).split(200), strict=True)]
+        )
         values.append(rel_ed(truth.numpy(), x.numpy()).value)
     return float(np.mean(values)), float(np.std(values) / math.sqrt(sets))
 

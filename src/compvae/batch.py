@@ -149,7 +149,11 @@ class Batch:
     shared: Shared | None = None
 
     def __post_init__(self) -> None:
-        for name, rows in (("parts", len(self.parts)), ("context", None if self.context is None else len(self.context)), ("shared", None if self.shared is None else len(self.shared.group))):
+        for name, rows in (
+            ("parts", len(self.parts)),
+            ("context", None if self.context is None else len(self.context)),
+            ("shared", None if self.shared is None else len(self.shared.group)),
+        ):
             if rows is not None and rows != len(self.x):
                 raise DataError(f"{name} has {rows} rows but x has {len(self.x)}; each whole needs one")
 

@@ -25,6 +25,7 @@ Width = Annotated[int, Field(ge=1, le=16_384)]
 Depth = Annotated[int, Field(ge=0, le=64)]
 Sigma = Annotated[float, Field(gt=0, le=10)]
 Trunk = Literal["vector", "curve", "image"]
+NEEDS_SUM = "needs a decoder of the plain sum W = sum w_i (paper, linked), placed is not one"
 TRUNK_SHAPES = {"curve": (200,), "image": (3, 32, 32)}
 
 
@@ -230,32 +231,35 @@ def _check_shape(config: ModelConfig) -> str | None:
     for piece in (config.posterior, config.decoder):
         trunk = getattr(piece, "trunk", "vector")
         if trunk != "vector" and config.shape != TRUNK_SHAPES[trunk]:
-            return f"the {trunk} trunk of {piece.kind} is for x of shape {TRUNK_SHAPES[trunk]}, not {config.shape}; use trunk vector"
+            shape = TRUNK_SHAPES[trunk]
+            return f"the {trunk} trunk of {piece.kind} is for x of shape {shape}, not {config.shape}; use trunk vector"
     return None
 
 
 def _check_sum(config: ModelConfig) -> str | None:
     """The collapse and category-owned blocks stand on W = sum w_i (theory, section 4)."""
     if config.decoder.kind == "placed" and config.posterior.kind == "collapsed":
-        return "posterior collapsed needs a decoder of the plain sum W = sum w_i (paper, linked), placed is not one; use per_part or graph"
+        return f"posterior collapsed {NEEDS_SUM}; use per_part or graph"
     if config.decoder.kind == "placed" and config.latent.blocks:
-        return "latent.blocks needs a decoder of the plain sum W = sum w_i (paper, linked), placed is not one"
+        return f"latent.blocks {NEEDS_SUM}"
     return None
 
 
 def _check_place(config: ModelConfig) -> str | None:
-    places = config.parts.n_features
-    if config.decoder.kind == "placed" and not (places in (1, 2) and len(config.shape) - places in (0, 1)):
-        return f"decoder placed needs parts with 1 or 2 continuous attributes, one for each axis of x, got {places} for shape {config.shape}"
-    if config.posterior.kind == "per_part" and config.posterior.reader == "crop" and not (places == 2 and len(config.shape) == 3):
-        return f"reader crop needs images (channels, rows, columns) and parts with 2 continuous attributes, got shape {config.shape} and {places}; use reader whole"
+    places, shape = config.parts.n_features, config.shape
+    got = f"got {places} for x of shape {shape}"
+    if config.decoder.kind == "placed" and not (places in (1, 2) and len(shape) - places in (0, 1)):
+        return f"decoder placed needs parts with 1 or 2 continuous attributes, one for each axis of x, {got}"
+    crop = config.posterior.kind == "per_part" and config.posterior.reader == "crop"
+    if crop and not (places == 2 and len(shape) == 3):
+        return f"reader crop needs images and parts with 2 continuous attributes, {got}; use reader whole"
     return None
 
 
 def _check_z(config: ModelConfig) -> str | None:
     place = config.latent.z_place
     if place == "below" and config.decoder.kind == "placed":
-        return "z below W needs a decoder of the plain sum W (paper, linked); with placed use z_place above or none"
+        return f"z below W {NEEDS_SUM}; use z_place above or none"
     if place == "below" and config.posterior.kind == "per_part":
         return "z below W needs posterior graph or collapsed; with per_part use z_place above or none"
     return None
@@ -265,7 +269,9 @@ def _check_prior(config: ModelConfig) -> str | None:
     if config.prior.fit == "m_step" and config.prior.kind != "table":
         return "prior.fit m_step needs prior.kind table: a network of the attributes has no closed-form optimum"
     if config.prior.fit == "m_step" and config.latent.z_place == "above":
-        return "prior.fit m_step is not available with z above the parts: the moments are then a network of z; use gradient"
+        return (
+            "prior.fit m_step is not available with z above the parts, whose moments are a network of z; use gradient"
+        )
     if config.latent.z_place == "above" and config.prior.kind != "table":
         return "z above the parts needs prior.kind table"
     return None

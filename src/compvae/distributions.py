@@ -23,7 +23,16 @@ from torch import Tensor
 
 from compvae.noise import Noise
 
-__all__ = ["Bridge", "Members", "Normal", "PaperCorrelated", "PartsGaussian", "SumControlled", "correlations", "soft_floor"]
+__all__ = [
+    "Bridge",
+    "Members",
+    "Normal",
+    "PaperCorrelated",
+    "PartsGaussian",
+    "SumControlled",
+    "correlations",
+    "soft_floor",
+]
 
 LOG_2PI = math.log(2 * math.pi)
 

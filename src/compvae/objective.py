@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from compvae.batch import Batch
+from compvae.distributions import Normal
 from compvae.inference import Inferred, ZInferred, infer
 from compvae.model import CompVAE
 from compvae.noise import Noise
@@ -74,7 +75,7 @@ def importance_bound(model: CompVAE, batch: Batch, noise: Noise, samples: int = 
 
 
 def _kl_z(z: ZInferred, batch: Batch) -> Tensor:
-    """KL(q(z | ..) || p(z | ..)), in closed form where z does not depend on a draw of w; else at the draw (paper, Alg. 1)."""
+    """KL(q(z | ..) || p(z | ..)): closed form unless p(z | W) hangs on a later draw of w, then at it (Alg. 1)."""
     if z.exact:
         return _split(z.q.kl(z.prior), batch)
     return z.q.log_prob(z.value) - z.prior.log_prob(z.value)
@@ -90,14 +91,12 @@ def _split(value: Tensor, batch: Batch) -> Tensor:
 def _log_likelihood(model: CompVAE, batch: Batch, latent: Inferred, noise: Noise) -> Tensor:
     """ln p(x | ..), (B,)."""
     total, subset = math.prod(batch.x.shape[2:]), model.decoder.pixels
-    if not (model.training and 0 < subset < total):
-        whole = model.decoder(latent.code, batch.parts, latent.z_value, latent.context)
-        result: Tensor = whole.log_prob(batch.x)
-        return result
-    pixels = noise.permutation("pixels", total)[:subset]
-    some = model.decoder(latent.code, batch.parts, latent.z_value, latent.context, pixels)
-    result = some.log_prob(batch.x.flatten(2)[:, :, pixels]) * (total / subset)
-    return result
+    x, weight, pixels = batch.x, 1.0, None
+    if model.training and 0 < subset < total:
+        pixels = noise.permutation("pixels", total)[:subset]
+        x, weight = x.flatten(2)[:, :, pixels], total / subset
+    whole: Normal = model.decoder(latent.code, batch.parts, latent.z_value, latent.context, pixels)
+    return whole.log_prob(x) * weight
 
 
 def _statistics(model: CompVAE, batch: Batch, latent: Inferred) -> PriorStatistics | None:

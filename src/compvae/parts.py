@@ -51,7 +51,9 @@ class Categorical(_Frozen):
             return self.categories.index(name)
         near = difflib.get_close_matches(name, self.categories, n=1) if isinstance(name, str) else []
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise PartsError(f"{where}: {self.name} {_show(value)} is unknown, it must be one of {_listed(self.categories)}{hint}")
+        raise PartsError(
+            f"{where}: {self.name} {_show(value)} is unknown, it must be one of {_listed(self.categories)}{hint}"
+        )
 
 
 class Continuous(_Frozen):
@@ -117,7 +119,9 @@ class PartsSchema(_Frozen):
         if COUNT_KEY in names:
             raise ValueError(f"an attribute may not be called {COUNT_KEY!r}: the word says how often a part stands")
         if self.n_kinds > MAX_KINDS:
-            raise ValueError(f"the categorical attributes make {self.n_kinds} combinations, at most {MAX_KINDS} are allowed")
+            raise ValueError(
+                f"the categorical attributes make {self.n_kinds} combinations, at most {MAX_KINDS} are allowed"
+            )
         return self
 
     @classmethod
@@ -194,17 +198,26 @@ class PartsSchema(_Frozen):
     def _read_mapping(self, parts: Mapping[Any, Any], where: str) -> list[tuple[Part, int]]:
         if len(self.attributes) != 1 or not self.categorical:
             keys = _listed([a.name for a in self.attributes])
-            raise PartsError(f"{where}: a mapping name -> count needs parts with one categorical attribute; give a list of dicts, one a part, with keys {keys}")
+            raise PartsError(
+                f"{where}: a mapping name -> count needs parts with one categorical attribute; "
+                f"give a list of dicts, one a part, with keys {keys}"
+            )
         attribute = self.categorical[0]
-        return [(Part(attribute.index(name, where)), _count(count, f"{where}[{_show(name)}]")) for name, count in parts.items()]
+        return [
+            (Part(attribute.index(name, where)), _count(count, f"{where}[{_show(name)}]"))
+            for name, count in parts.items()
+        ]
 
     def _read_dict(self, item: object, where: str) -> tuple[Part, int]:
         if not isinstance(item, Mapping):
-            raise PartsError(f"{where} must be a dict with keys {_listed([a.name for a in self.attributes])}, got {_show(item)}")
+            raise PartsError(
+                f"{where} must be a dict with keys {_listed([a.name for a in self.attributes])}, got {_show(item)}"
+            )
         allowed = {a.name for a in self.attributes} | {COUNT_KEY}
         for key in item:
             if key not in allowed:
-                raise PartsError(f"{where}: unknown attribute {_show(key)}, the attributes are {_listed([a.name for a in self.attributes])}")
+                names = _listed([a.name for a in self.attributes])
+                raise PartsError(f"{where}: unknown attribute {_show(key)}, the attributes are {names}")
         kind, features = 0, []
         for attribute in self.attributes:
             if attribute.name not in item:
@@ -250,7 +263,9 @@ class Multiset:
     def listed(self) -> list[Part]:
         """The parts one by one, in order."""
         if self.size > MAX_LISTED:
-            raise PartsError(f"a composition of {self.size} parts cannot be listed one by one, at most {MAX_LISTED} can")
+            raise PartsError(
+                f"a composition of {self.size} parts cannot be listed one by one, at most {MAX_LISTED} can"
+            )
         return [part for part, count in self.runs for _ in range(count)]
 
     def dicts(self) -> list[dict[str, str | float]]:
@@ -281,10 +296,10 @@ def _count(value: object, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise PartsError(f"{where}: the count must be a whole number >= 0, got {_show(value)}")
     try:
-        whole = int(value)
+        whole = int(float(value)) if not isinstance(value, numbers.Integral) else int(value)
     except (ValueError, OverflowError):  # NaN, infinity
         whole = -1
-    if whole != value or whole < 0:
+    if whole < 0 or whole != value:
         raise PartsError(f"{where}: the count must be a whole number >= 0, got {_show(value)}")
     return whole
 

@@ -1,4 +1,4 @@
-"""Configurations by name, for each problem: ``paper`` (layer for layer the tables) and ``small`` (minutes on two cores)."""
+"""Configurations by name: ``paper`` (layer for layer the paper's tables) and ``small`` (minutes on two cores)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,14 @@ def _paper_curves(problem: Problem) -> ModelConfig:
         shape=problem.shape,
         latent=LatentConfig(w=1024, z=256, z_place="below"),
         prior=PriorConfig(floor=1e-3, z_network=ZNetworkConfig(width=1280, blocks=0)),
-        posterior=GraphConfig(trunk="curve", channels=160, embedding=1024, width=2048, blocks=3, z_network=ZNetworkConfig(width=512, blocks=2)),
+        posterior=GraphConfig(
+            trunk="curve",
+            channels=160,
+            embedding=1024,
+            width=2048,
+            blocks=3,
+            z_network=ZNetworkConfig(width=512, blocks=2),
+        ),
         decoder=PaperDecoderConfig(trunk="curve", channels=160, blocks=3, stem="joined", floor=1e-3),
     )
 
@@ -40,8 +47,17 @@ def _paper_images(problem: Problem) -> ModelConfig:
         parts=problem.schema,
         shape=problem.shape,
         latent=LatentConfig(w=2048, z=1024, z_place="below"),
-        prior=PriorConfig(kind="network", embedding=32, hidden=1024, floor=5e-3, z_network=ZNetworkConfig(width=1024, blocks=1)),
-        posterior=GraphConfig(trunk="image", channels=128, embedding=32, width=2048, blocks=3, z_network=ZNetworkConfig(width=1024, blocks=1, stem=False)),
+        prior=PriorConfig(
+            kind="network", embedding=32, hidden=1024, floor=5e-3, z_network=ZNetworkConfig(width=1024, blocks=1)
+        ),
+        posterior=GraphConfig(
+            trunk="image",
+            channels=128,
+            embedding=32,
+            width=2048,
+            blocks=3,
+            z_network=ZNetworkConfig(width=1024, blocks=1, stem=False),
+        ),
         decoder=PaperDecoderConfig(trunk="image", channels=128, stem="added", floor=5e-3),
     )
 

@@ -79,7 +79,9 @@ class TablePrior(PartPrior):
             self.register_buffer("log_variance", torch.zeros(shape))
         z_above = config.latent.z_place == "above"
         net = config.prior.z_network
-        self.shift = residual_stack(config.latent.z, net.width, net.blocks, 2 * shape[0] * shape[1]) if z_above else None
+        self.shift = (
+            residual_stack(config.latent.z, net.width, net.blocks, 2 * shape[0] * shape[1]) if z_above else None
+        )
 
     def moments(self, z: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """m_c and p_c^2, (1 or B, C, d) each.  z: (B, Z) or None."""
@@ -110,7 +112,7 @@ class TablePrior(PartPrior):
 
     @torch.no_grad()
     def statistics(self, parts: Parts, q: Normal | PartsGaussian, of_sum: bool) -> PriorStatistics:
-        """Moments of q about the current means.  q is over W, (B, G, d), where of_sum, and over parts, (B, K, d), otherwise."""
+        """Moments of q about the current means.  q: over W, (B, G, d), where of_sum; else over parts, (B, K, d)."""
         if not of_sum:
             return self._of_each_part(parts.padded(), q.mean, q.variance)
         return self._of_blocks(parts, q) if self.config.latent.blocks else self._of_one_sum(parts, q)
@@ -119,7 +121,9 @@ class TablePrior(PartPrior):
         kinds = Members(parts.mask, parts.kind, parts.n_kinds)
         deviation = mean - self.mean[parts.kind]
         number = kinds.sizes(mean.dtype).sum(0)
-        return PriorStatistics(kinds.total(deviation**2 + variance).sum(0), kinds.total(deviation).sum(0), number, number)
+        return PriorStatistics(
+            kinds.total(deviation**2 + variance).sum(0), kinds.total(deviation).sum(0), number, number
+        )
 
     def _of_blocks(self, parts: Parts, q: Normal | PartsGaussian) -> PriorStatistics:
         """W_c ~ N(n m, n p^2): the best p^2 is the mean over wholes of E[(W_c - n m)^2] / n."""

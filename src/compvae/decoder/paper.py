@@ -1,4 +1,4 @@
-"""p(x | z, W) of the paper: a stem on W and z, residual blocks, a trunk to x  (appendix A, tables of p(x | z, sum w))."""
+"""p(x | z, W) of the paper: a stem on W and z, residual blocks, a trunk to x  (appendix A, p(x | z, sum w))."""
 
 from __future__ import annotations
 

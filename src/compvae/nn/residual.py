@@ -5,6 +5,8 @@ The paper's figure of its residual block is missing from the source; this is the
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -33,5 +35,5 @@ def residual_stack(inputs: int, width: int, blocks: int, outputs: int, stem: boo
 
 def mlp(*widths: int) -> nn.Sequential:
     """Linear layers of these widths with ELU between them: (*, widths[0]) -> (*, widths[-1])."""
-    layers = [layer for a, b in zip(widths, widths[1:], strict=False) for layer in (nn.Linear(a, b), nn.ELU())]
+    layers = [layer for a, b in pairwise(widths) for layer in (nn.Linear(a, b), nn.ELU())]
     return nn.Sequential(*layers[:-1])

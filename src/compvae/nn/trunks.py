@@ -125,7 +125,7 @@ class ImageOut(nn.Module):
 
 
 class VectorIn(nn.Module):
-    """x as it is, flat: (B, *shape) -> (B, prod shape).  Beside an MLP, convolutions over 200 points are slow on CPUs."""
+    """x as it is, flat: (B, *shape) -> (B, prod shape); on CPUs, convolutions over 200 points are slow beside it."""
 
     def __init__(self, shape: Sequence[int]) -> None:
         super().__init__()

@@ -1,11 +1,12 @@
-"""The paper's posterior: h_i^0 = (pr(x), z, e(l_i) + eps_i), graph blocks over the parts, (mu_i, nu_i, rho_i)  (section 3.3).
+"""h_i^0 = (pr(x), z, e(l_i) + eps_i), graph blocks over the parts, then (mu_i, nu_i, rho_i)  (paper, section 3.3).
 
-Errata: the output is linear (an ELU, as in the 1D table, would force nu > -1); the noise eps_i on the embeddings, in the
-text but not in the tables, is on.  eps_i makes q a mixture; the bound at a drawn eps is still a lower bound.
+Errata: the output is linear (an ELU, as in the 1D table, would force nu > -1); the noise eps_i on the embeddings, in
+the text but not in the tables, is on.  eps_i makes q a mixture; the bound at a drawn eps is still a lower bound.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import ClassVar
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from compvae.config import GraphConfig, ModelConfig
-from compvae.distributions import PaperCorrelated, PartsGaussian, SumControlled
+from compvae.distributions import Members, PaperCorrelated, PartsGaussian, SumControlled
 from compvae.nn.embedding import PartEmbedding
 from compvae.nn.graph import GraphBlock
 from compvae.posterior.base import Given, Posterior, Reader, ZPosterior
@@ -39,7 +40,7 @@ class GraphPosterior(Posterior):
         self.z_network = ZPosterior(self.reader.width, z, own.z_network, free=below) if z else None
         self.embedding = PartEmbedding(config.parts.n_kinds, config.parts.n_features, own.embedding)
         widths = [self.reader.width + z + self.embedding.width] + [own.width] * own.blocks
-        self.blocks = nn.ModuleList(GraphBlock(a, b) for a, b in zip(widths, widths[1:], strict=False))
+        self.blocks = nn.ModuleList(GraphBlock(a, b) for a, b in pairwise(widths))
         self.head = nn.Linear(own.width, 3 * config.latent.w)
 
     def w(self, given: Given) -> PartsGaussian:
@@ -58,5 +59,5 @@ class GraphPosterior(Posterior):
         mean, log_variance, logits = outputs.chunk(3, -1)
         return self._family(members_of(parts, self.config), mean, log_variance, logits)
 
-    def _family(self, members: object, mean: Tensor, log_variance: Tensor, logits: Tensor) -> PartsGaussian:
-        return FAMILIES[self.own.family].of(members, mean, log_variance, logits)  # type: ignore[arg-type]
+    def _family(self, members: Members, mean: Tensor, log_variance: Tensor, logits: Tensor) -> PartsGaussian:
+        return FAMILIES[self.own.family].of(members, mean, log_variance, logits)

@@ -81,7 +81,7 @@ class PerPartPosterior(Posterior):
         places = parts.features.to(x.dtype)[:, :, None, None] + window
         grid = places.flatten(1, 2)  # (B, K * crop, crop, 2)
         seen = F.grid_sample(x, grid, align_corners=True, padding_mode="border")
-        return seen.unflatten(2, (-1, side)).transpose(1, 2).flatten(2)
+        return seen.view(len(x), x.shape[1], -1, side, side).transpose(1, 2).flatten(2)
 
     def _exchange(self, h: Tensor, parts: PaddedParts) -> Tensor:
         """Messages between the parts, weaker with distance where parts have a place.  h: (B, K, width)."""

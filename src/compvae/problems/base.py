@@ -78,7 +78,9 @@ class Problem(ABC):
         """Exact samples of p(x | parts), float32 (n, *shape)."""
         return self.whole(parts, self.specifics(parts, n, seed, context))
 
-    def specifics(self, parts: object, n: int, seed: int = 0, context: Mapping[str, object] | None = None) -> np.ndarray:
+    def specifics(
+        self, parts: object, n: int, seed: int = 0, context: Mapping[str, object] | None = None
+    ) -> np.ndarray:
         """n draws of the hidden specifics, float32 (n, K, S), parts in the caller's order."""
         if context:
             raise PartsError(f"context: problem {self.name} has no covariates, leave context out")
@@ -115,5 +117,7 @@ class Problem(ABC):
         """Chunks of rows; the size of a chunk depends on K alone, so that n never changes a row."""
         one = pad([composition])
         height = max(1, min(256, TILE_ELEMENTS // (composition.size * max(1, int(np.prod(self.shape)) // 8))))
-        tile = PaddedParts(one.kind.expand(height, -1), one.features.expand(height, -1, -1), one.mask.expand(height, -1), one.n_kinds)
+        tile = PaddedParts(
+            one.kind.expand(height, -1), one.features.expand(height, -1, -1), one.mask.expand(height, -1), one.n_kinds
+        )
         return [(slice(start, min(start + height, n)), tile) for start in range(0, n, height)]

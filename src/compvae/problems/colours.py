@@ -1,4 +1,4 @@
-"""The 2D problem: pixel = ( sum_i softmax_i(-s_i |pixel - place_i|^2) colour_i )^(1/2.4)  (paper, section 4.2, appendix B).
+"""The 2D problem: pixel = ( sum_i softmax_i(-s_i |pixel - place_i|^2) colour_i )^(1/2.4)  (paper, section 4.2).
 
 s_i ~ U(5, 10) is the hidden sharpness of a site.  Places are drawn from U(-.9, .9)^2, as the paper's listing does (its
 text says [0, 1]^2 and a comment 1.9); ``x`` counts columns to the right, ``y`` rows downward, both in [-1, 1].
@@ -19,7 +19,13 @@ from compvae.problems.base import Problem, Settings
 
 __all__ = ["COLOURS", "Colours", "ColoursSettings"]
 
-COLOURS = {"red": (1.0, 0.0, 0.0), "green": (0.0, 1.0, 0.0), "blue": (0.0, 0.0, 1.0), "black": (0.0, 0.0, 0.0), "white": (1.0, 1.0, 1.0)}
+COLOURS = {
+    "red": (1.0, 0.0, 0.0),
+    "green": (0.0, 1.0, 0.0),
+    "blue": (0.0, 0.0, 1.0),
+    "black": (0.0, 0.0, 0.0),
+    "white": (1.0, 1.0, 1.0),
+}
 DRAWN = 0.9  # places are drawn within +-DRAWN, so that no site stands on the border
 SHARPNESS = (5.0, 10.0)
 GAMMA = 2.4

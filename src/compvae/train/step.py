@@ -1,4 +1,4 @@
-"""One step: theta, phi <- theta, phi + rate * grad of the bound; the prior's moments by their M-step  (paper, Alg. 1)."""
+"""One step: theta, phi climb the gradient of the bound, the prior's moments take their M-step  (paper, Alg. 1)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,200 @@
+"""The programmable model: p(x | parts) as a function of a composition.
+
+Thin over :mod:`compvae.generation` and :mod:`compvae.objective`: reads parts and context, puts the parts into canonical
+order, runs the networks in tiles of fixed size, returns arrays.  The same seed gives the same bytes whatever n is:
+row r depends on (seed, r) alone, and the networks always see tiles of one size.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compvae.batch import Batch, CountedParts, PaddedParts, Parts, Shared, collate
+from compvae.config import ModelConfig
+from compvae.context import encode_context
+from compvae.errors import DataError
+from compvae.generation import generate
+from compvae.model import CompVAE
+from compvae.noise import Noise
+from compvae.objective import elbo
+from compvae.parts import Multiset, PartsBatch, PartsSchema
+from compvae.storage import Provenance, load_network, save_network
+
+__all__ = ["Model", "Terms"]
+
+TILE = 256  # rows the networks see at once
+TILE_SITES = 2**18  # sites times pixels of a tile, where the decoder goes through the parts one by one
+
+Context = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms of the bound in nats, for each x: total = x - w - z  <=  ln p(x | parts).  A float each for a single x."""
+
+    w: np.ndarray
+    z: np.ndarray
+    x: np.ndarray
+    total: np.ndarray
+
+
+class Model:
+    """A trained model and what can be done with it."""
+
+    def __init__(self, network: CompVAE, provenance: Provenance | None = None) -> None:
+        self.network = network.eval()
+        self.provenance = provenance or Provenance()
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> Model:
+        """Read a model directory."""
+        return cls(*load_network(directory))
+
+    def save(self, directory: str | os.PathLike[str]) -> Path:
+        """Write config.json, model.safetensors and README.md (the card)."""
+        return save_network(directory, self.network, self.provenance)
+
+    @property
+    def config(self) -> ModelConfig:
+        """How the model is built."""
+        return self.network.config
+
+    @property
+    def parts(self) -> PartsSchema:
+        """What a part is: ``.attributes``, and ``.categories`` where there is one categorical attribute."""
+        return self.config.parts
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of x."""
+        return self.config.shape
+
+    def sample(
+        self, parts: object, n: int = 1000, seed: int = 0, context: Context | None = None, noise: bool = True
+    ) -> np.ndarray:
+        """n wholes ~ p(x | parts), float32 (n, *shape); noise=False leaves out the observation noise."""
+        out = np.empty((_at_least_one(n, "n"), *self.shape), dtype=np.float32)
+        for rows, x in self.stream(parts, n, seed, context, noise):
+            out[rows] = x
+        return out
+
+    def stream(
+        self, parts: object, n: int, seed: int = 0, context: Context | None = None, noise: bool = True
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """The rows of :meth:`sample` chunk by chunk, in bounded memory: (which rows, float32 (m, *shape))."""
+        composition = self.parts.parse(parts).canonical()
+        one = collate([composition])
+        given = self._context(context, 1)
+        height = self._tile_height(composition)
+        tile = _repeat(one, height)
+        covariates = None if given is None else given.expand(height, -1)
+        for start in range(0, _at_least_one(n, "n"), height):
+            source = Noise(seed, torch.arange(start, start + height))
+            whole = generate(self.network, tile, source, covariates).x
+            x = whole.rsample(source, "x") if noise else whole.mean
+            stop = min(start + height, n)
+            yield slice(start, stop), x[: stop - start].float().numpy()
+
+    @torch.no_grad()
+    def elbo(
+        self,
+        x: np.ndarray,
+        parts: object,
+        context: Context | Sequence[Context | None] | None = None,
+        shared: Sequence[int] | None = None,
+        seed: int = 0,
+    ) -> Terms:
+        """The bound of each x at one draw of its latents.  x: (*shape) or (n, *shape); results keep that form.
+
+        parts: one composition for all, or a :class:`PartsBatch` with one for each row.
+        shared: (n,) ids; rows with equal ids have one z, whose KL is split equally over them.
+        """
+        batch, single = self._batch(x, parts, context, shared)
+        bound = elbo(self.network, batch, Noise(seed, len(batch)))
+        terms = [term[0] if single else term for term in (bound.w, bound.z, bound.x, bound.total)]
+        return Terms(*(term.numpy() for term in terms))
+
+    def _batch(
+        self,
+        x: np.ndarray,
+        parts: object,
+        context: Context | Sequence[Context | None] | None,
+        shared: Sequence[int] | None,
+    ) -> tuple[Batch, bool]:
+        """Arrays and dicts as tensors; True where x was a single whole."""
+        values, single = self._wholes(x)
+        if isinstance(parts, PartsBatch):
+            compositions = parts.parse(self.parts)
+            if len(compositions) != len(values):
+                raise DataError(
+                    f"parts has {len(compositions)} compositions but x has {len(values)} rows; each row needs one"
+                )
+            tensors = collate([composition.canonical() for composition in compositions])
+        else:
+            tensors = _repeat(collate([self.parts.parse(parts).canonical()]), len(values))
+        groups = None if shared is None else Shared.of(_ids(shared, len(values)))
+        return Batch(values, tensors, self._context(context, len(values)), groups), single
+
+    def _wholes(self, x: np.ndarray) -> tuple[Tensor, bool]:
+        try:
+            array = np.asarray(x, dtype=np.float32)
+        except (TypeError, ValueError):
+            raise DataError(f"x must be an array of numbers, got {type(x).__name__}") from None
+        single = array.shape == self.shape
+        if not single and (array.ndim != 1 + len(self.shape) or array.shape[1:] != self.shape or not len(array)):
+            raise DataError(
+                f"x must have shape {self.shape} or (n, {', '.join(map(str, self.shape))}), got {array.shape}"
+            )
+        if not np.isfinite(array).all():
+            row = int(np.argwhere(~np.isfinite(array.reshape(1 if single else len(array), -1)))[0, 0])
+            raise DataError(f"x holds NaN or infinite values, first in row {row}")
+        return torch.from_numpy(array[None] if single else array), single
+
+    def _context(self, context: Context | Sequence[Context | None] | None, rows: int) -> Tensor | None:
+        """Encoded covariates, (rows, E), or None where the model takes none and none were given."""
+        if context is None and not self.config.context:
+            return None
+        if context is None or isinstance(context, Mapping):
+            return encode_context(self.config.context, context).expand(rows, -1)
+        if len(context) != rows:
+            raise DataError(
+                f"context has {len(context)} entries but x has {rows} rows; give one dict, or one for each row"
+            )
+        return torch.stack([encode_context(self.config.context, one) for one in context])
+
+    def _tile_height(self, composition: Multiset) -> int:
+        """Rows of a tile: a function of the composition alone, never of n."""
+        if self.network.decoder.aggregation.plain_sum:
+            return TILE
+        sites = composition.size * int(np.prod(self.shape[1:]))
+        return max(1, min(TILE, TILE_SITES // sites))
+
+
+def _repeat(parts: Parts, rows: int) -> Parts:
+    """One composition as a batch of many rows."""
+    if isinstance(parts, CountedParts):
+        return CountedParts(parts.counts.expand(rows, -1))
+    return PaddedParts(
+        parts.kind.expand(rows, -1), parts.features.expand(rows, -1, -1), parts.mask.expand(rows, -1), parts.n_kinds
+    )
+
+
+def _at_least_one(value: int, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise DataError(f"{name} must be a whole number of at least 1, got {value!r}")
+    return int(value)
+
+
+def _ids(shared: Sequence[int], rows: int) -> Tensor:
+    """Group ids, (rows,) int64; any hashable values."""
+    if len(shared) != rows:
+        raise DataError(f"shared has {len(shared)} ids but x has {rows} rows; each row needs one")
+    numbers = {value: index for index, value in enumerate(dict.fromkeys(shared))}
+    return torch.tensor([numbers[value] for value in shared])

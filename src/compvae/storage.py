@@ -1,0 +1,196 @@
+"""A model as a directory: config.json, model.safetensors, README.md (card).  Whoever has it can rebuild the model.
+
+Nothing is ever unpickled.  Before a network of any size is allocated, the configuration is checked against the names
+and shapes in the weights' header, so a forged config.json cannot ask for more memory than the weights beside it take.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from compvae.config import ModelConfig
+from compvae.errors import ConfigError, ModelFileError
+from compvae.model import CompVAE
+
+__all__ = ["FORMAT_VERSION", "Provenance", "load_network", "save_network"]
+
+FORMAT_VERSION = 1
+CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+MAX_CONFIG_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a model comes from.
+
+    problem: name of the built-in problem it was trained on, with its settings; None for other data.
+    notes: anything worth telling (command, seed, steps, minutes), shown in the card.
+    """
+
+    problem: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+def save_network(directory: str | os.PathLike[str], network: CompVAE, provenance: Provenance) -> Path:
+    """Write the three files; each appears whole or not at all, the configuration last."""
+    target = Path(directory)
+    weights = save({name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()})
+    contents = {
+        "format_version": FORMAT_VERSION,
+        "model": network.config.model_dump(mode="json"),
+        "problem": provenance.problem,
+        "settings": dict(provenance.settings),
+        "notes": dict(provenance.notes),
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
+    }
+    files = {
+        WEIGHTS: weights,
+        CARD: _card(network, provenance).encode(),
+        CONFIG: (json.dumps(contents, indent=1) + "\n").encode(),
+    }
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists() and any(target.iterdir()) and not (target / CONFIG).exists():
+            raise ModelFileError(
+                f"{target} holds other files and no {CONFIG}; name an empty or new directory for the model"
+            )
+        _write(target, files)
+    except OSError as error:
+        raise ModelFileError(f"{target}: cannot write the model, {_reason(error)}") from None
+    return target
+
+
+def load_network(directory: str | os.PathLike[str]) -> tuple[CompVAE, Provenance]:
+    """Rebuild the network, in evaluation mode, from its directory."""
+    source = Path(directory)
+    contents = _read_config(source / CONFIG)
+    try:
+        config = ModelConfig.read(contents["model"], f"{source / CONFIG}, model")
+    except ConfigError as error:
+        raise ModelFileError(str(error)) from None
+    tensors = _read_weights(source / WEIGHTS, config, contents["weights_sha256"])
+    with torch.device("meta"):
+        network = CompVAE(config)
+    network.load_state_dict(tensors, assign=True)
+    return network.eval(), Provenance(contents["problem"], contents["settings"], contents["notes"])
+
+
+def _write(target: Path, files: Mapping[str, bytes]) -> None:
+    stage = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        for name, data in files.items():
+            with open(stage / name, "wb") as handle:
+                handle.write(data)
+                handle.flush()
+                os.fsync(handle.fileno())
+        target.mkdir(exist_ok=True)
+        for name in files:
+            (stage / name).replace(target / name)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """config.json, its outer fields checked."""
+    try:
+        if path.stat().st_size > MAX_CONFIG_BYTES:
+            raise ModelFileError(
+                f"{path} has more than {MAX_CONFIG_BYTES} bytes, this is not the configuration of a model"
+            )
+        contents = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot read the model's configuration, {_reason(error)}") from None
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"{path} is not valid JSON: {error}") from None
+    expected = {
+        "format_version": int,
+        "model": dict,
+        "problem": str | None,
+        "settings": dict,
+        "notes": dict,
+        "weights_sha256": str,
+    }
+    if not isinstance(contents, dict):
+        raise ModelFileError(f"{path}: expected a JSON object, got {type(contents).__name__}")
+    version = contents.get("format_version")
+    if version != FORMAT_VERSION:
+        raise ModelFileError(f"{path}: format_version is {version!r}, this version of compvae reads {FORMAT_VERSION}")
+    for name, kind in expected.items():
+        if name not in contents or not isinstance(contents[name], kind):
+            raise ModelFileError(f"{path}: field {name!r} is missing or of the wrong type")
+    return contents
+
+
+def _read_weights(path: Path, config: ModelConfig, sha256: str) -> dict[str, Tensor]:
+    """The tensors, after their names, shapes and bytes were compared with what the configuration says."""
+    with torch.device("meta"):
+        expected = {name: tuple(tensor.shape) for name, tensor in CompVAE(config).state_dict().items()}
+    try:
+        with safe_open(path, framework="pt") as handle:
+            found = {name: tuple(handle.get_slice(name).get_shape()) for name in handle.keys()}  # noqa: SIM118
+            for name in sorted(expected.keys() | found.keys()):
+                if expected.get(name) != found.get(name):
+                    here, there = found.get(name, "nothing"), expected.get(name, "nothing")
+                    raise ModelFileError(
+                        f"{path}: tensor {name!r} has shape {here} but {CONFIG} asks for {there}; "
+                        "the two files do not belong together"
+                    )
+            if _sha256(path) != sha256:
+                raise ModelFileError(
+                    f"{path}: the weights are not those {CONFIG} was written with (sha256 differs); save again"
+                )
+            tensors = {name: handle.get_tensor(name).float() for name in expected}
+    except (SafetensorError, OSError, RuntimeError) as error:
+        raise ModelFileError(f"{path}: cannot read the model's weights, {_reason(error)}") from None
+    for name, tensor in tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise ModelFileError(f"{path}: tensor {name!r} holds NaN or infinite values")
+    return tensors
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+
+
+def _card(network: CompVAE, provenance: Provenance) -> str:
+    """The model card."""
+    config = network.config
+    attributes = ", ".join(f"`{a.name}`" for a in config.parts.attributes)
+    parameters = sum(tensor.numel() for tensor in network.state_dict().values())
+    rows = [
+        ("problem", provenance.problem or "own data"),
+        ("parts", attributes),
+        ("x", f"shape {tuple(config.shape)}"),
+        ("posterior, decoder, z", f"{config.posterior.kind}, {config.decoder.kind}, {config.latent.z_place}"),
+        ("numbers stored", f"{parameters:,}"),
+        *provenance.notes.items(),
+    ]
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows)
+    return (
+        "# A compvae model\n\n"
+        "A programmable generative model: it samples x from p(x | parts) and infers the parts of an x.\n\n"
+        f"| | |\n|---|---|\n{table}\n\n"
+        '```python\nimport compvae\nmodel = compvae.load("path/to/this/directory")\n```\n\n'
+        "Samples are only as good as the training range they were judged in; measure relED before relying on them.\n"
+    )
