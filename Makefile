@@ -1,0 +1,44 @@
+# make demo   set up and run the main job: train the small 1D model, sample it, edit a curve, write a page
+# make test   set up with the development tools, then lint, types and the whole suite
+#
+# PYTHON=python3.12        another interpreter (3.11 or newer)
+# TORCH_INDEX=<url>        an index of CPU wheels of torch, so that no CUDA is downloaded
+PYTHON ?= python3
+VENV ?= .venv
+TORCH_INDEX ?=
+PIP = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+      $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+
+.PHONY: demo test lint types suite clean
+.DELETE_ON_ERROR:
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "compvae needs Python 3.11 or newer; name one with make PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "Python's venv module is missing; on Debian install it with: apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) -e '.[report]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.demo
+	$(VENV)/bin/python examples/demo.py --out runs/demo
+
+test: lint types suite
+
+lint: $(VENV)/.dev
+	$(VENV)/bin/ruff check src tests benchmarks examples
+	$(VENV)/bin/ruff format --check src tests benchmarks examples
+
+types: $(VENV)/.dev
+	$(VENV)/bin/mypy
+
+suite: $(VENV)/.dev
+	$(VENV)/bin/python -m pytest
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,131 @@
+"""Tiny models of every combination of pieces that is allowed; every property is tested on all of them."""
+
+from __future__ import annotations
+
+import torch
+
+from compvae.batch import Batch, PaddedParts
+from compvae.config import (
+    CollapsedConfig,
+    GraphConfig,
+    LatentConfig,
+    LinkedConfig,
+    ModelConfig,
+    PaperDecoderConfig,
+    PerPartConfig,
+    PlacedConfig,
+    PriorConfig,
+    ZNetworkConfig,
+)
+from compvae.model import CompVAE
+from compvae.noise import Noise
+from compvae.parts import Categorical, Continuous, PartsSchema
+
+NOTES = PartsSchema(attributes=(Categorical(name="note", categories=("a", "b", "c")),))
+SITES = PartsSchema(
+    attributes=(
+        Categorical(name="colour", categories=("red", "green")),
+        Continuous(name="x", low=-1, high=1),
+        Continuous(name="y", low=-1, high=1),
+    )
+)
+WEATHER = (
+    Continuous(name="temperature", low=-20, high=40, unit="C"),
+    Categorical(name="day", categories=("week", "end")),
+)
+CURVE, IMAGE = (6,), (3, 5, 5)
+SMALL_Z = ZNetworkConfig(width=8, blocks=1)
+
+LATENTS = {
+    "dense": LatentConfig(w=4),
+    "blocks": LatentConfig(w=2, blocks=True),
+    "z below": LatentConfig(w=4, z=3, z_place="below"),
+    "z above": LatentConfig(w=2, blocks=True, z=3, z_place="above"),
+}
+POSTERIORS = {
+    "graph": GraphConfig(embedding=4, width=8, blocks=2, z_network=SMALL_Z),
+    "graph sum_controlled": GraphConfig(family="sum_controlled", embedding=4, width=8, blocks=2, z_network=SMALL_Z),
+    "collapsed": CollapsedConfig(width=8, blocks=1, z_network=SMALL_Z),
+    "per_part": PerPartConfig(embedding=4, width=8, rounds=2, z_network=SMALL_Z),
+}
+DECODERS = {
+    "paper": PaperDecoderConfig(hidden=8, blocks=1),
+    "linked": LinkedConfig(features=4, width=8, blocks=1),
+    "placed": PlacedConfig(embedding=4, basis=3, hidden=8, values=4),
+}
+
+
+def curve_configs() -> dict[str, ModelConfig]:
+    """Every allowed combination on categorical parts."""
+    prior = PriorConfig(z_network=SMALL_Z)
+    return {
+        f"{posterior}, {decoder}, {latent}": ModelConfig(
+            parts=NOTES, shape=CURVE, scale="size", latent=LATENTS[latent], prior=prior,
+            posterior=POSTERIORS[posterior], decoder=DECODERS[decoder],
+        )
+        for posterior in POSTERIORS
+        for decoder in ("paper", "linked")
+        for latent in LATENTS
+        if not (posterior == "per_part" and latent == "z below")
+    }  # fmt: skip
+
+
+def image_configs() -> dict[str, ModelConfig]:
+    """Parts with a place: the placed decoder, and the sum of a network prior."""
+    above = LatentConfig(w=2, z=3, z_place="above")
+    crop = PerPartConfig(reader="crop", embedding=4, width=8, rounds=2, crop=3, z_network=SMALL_Z)
+    table, network = (
+        PriorConfig(z_network=SMALL_Z),
+        PriorConfig(kind="network", embedding=4, hidden=8, z_network=SMALL_Z),
+    )
+    below = LatentConfig(w=4, z=3, z_place="below")
+    added = PaperDecoderConfig(hidden=8, stem="added")
+    pieces = {
+        "crop, placed": (LatentConfig(w=2), table, crop, DECODERS["placed"]),
+        "crop, placed, z above": (above, table, crop, DECODERS["placed"]),
+        "crop, placed, network prior": (LatentConfig(w=2), network, crop, DECODERS["placed"]),
+        "graph, placed": (LatentConfig(w=2), table, POSTERIORS["graph"], DECODERS["placed"]),
+        "graph, paper, z below, network prior": (below, network, POSTERIORS["graph"], added),
+        "collapsed, paper, z below, network prior": (below, network, POSTERIORS["collapsed"], added),
+        "per_part, linked": (LatentConfig(w=4), network, POSTERIORS["per_part"], DECODERS["linked"]),
+    }
+    return {
+        name: ModelConfig(parts=SITES, shape=IMAGE, latent=latent, prior=prior, posterior=posterior, decoder=decoder)
+        for name, (latent, prior, posterior, decoder) in pieces.items()
+    }
+
+
+CONFIGS = {**curve_configs(), **image_configs()}
+
+
+def build(config: ModelConfig) -> CompVAE:
+    """A model with weights of a fixed seed."""
+    torch.manual_seed(1)
+    return CompVAE(config).to(torch.get_default_dtype()).eval()
+
+
+def random_parts(config: ModelConfig, sizes: list[int], seed: int = 0) -> PaddedParts:
+    """Random compositions of these sizes, padded to the largest."""
+    noise, width = Noise(seed, len(sizes)), max(sizes)
+    mask = torch.arange(width) < torch.tensor(sizes)[:, None]
+    kind = noise.integers("kind", 0, config.parts.n_kinds - 1, width).masked_fill(~mask, 0)
+    dtype = torch.get_default_dtype()
+    features = noise.uniform("place", width, config.parts.n_features, dtype=dtype) * 2 - 1
+    return PaddedParts(kind, features * mask[..., None], mask, config.parts.n_kinds)
+
+
+def random_batch(config: ModelConfig, sizes: list[int], seed: int = 0) -> Batch:
+    """Random wholes with random parts."""
+    parts = random_parts(config, sizes, seed)
+    x = Noise(seed, len(sizes)).normal("x", *config.shape, dtype=torch.get_default_dtype())
+    return Batch(x, parts)
+
+
+def widened(batch: Batch, extra: int) -> Batch:
+    """The same batch with more padding, filled with junk."""
+    parts = batch.parts.padded()
+    rows = len(parts)
+    kind = torch.cat([parts.kind, torch.zeros(rows, extra, dtype=torch.int64)], 1)
+    features = torch.cat([parts.features, torch.full((rows, extra, parts.features.shape[2]), 0.37)], 1)
+    mask = torch.cat([parts.mask, torch.zeros(rows, extra, dtype=torch.bool)], 1)
+    return Batch(batch.x, PaddedParts(kind, features, mask, parts.n_kinds), batch.context, batch.shared)
