@@ -18,38 +18,19 @@ import torch
 
 from compvae import presets, problems
 from compvae.batch import Batch, PaddedParts
+from compvae.compose import Model
 from compvae.generation import generate
 from compvae.inference import infer
 from compvae.measures import edit_ratio, rel_ed
 from compvae.model import CompVAE
 from compvae.noise import Noise
 from compvae.problems import Problem
-from compvae.train.schedule import RECIPES, largest_size
-from compvae.train.step import optimiser_for, train_step
+from compvae.storage import Provenance
+from compvae.train.loop import say, train
+from compvae.train.schedule import RECIPES
 
 SIZES = {"sines": (1, 2, 4, 8, 16, 30, 100, 1000), "colours": (2, 4, 8, 12, 16)}
 EDIT_SIZES = {"sines": (2, 4, 8), "colours": (3, 4, 8)}
-
-
-def train(problem: Problem, steps: int, seed: int) -> CompVAE:
-    torch.manual_seed(seed)
-    model = CompVAE(presets.preset(problem, "small"))
-    recipe = RECIPES[problem.name, "small"].model_copy(update={"steps": steps})
-    optimiser, start, drawing = optimiser_for(model, recipe), time.perf_counter(), 0.0
-    for step in range(steps):
-        before = time.perf_counter()
-        noise = Noise(seed, recipe.batch, step)
-        batch = problem.draw(largest_size(recipe, step, problem.max_parts), noise)
-        drawing += time.perf_counter() - before
-        bound = train_step(model, optimiser, recipe, batch, noise, step)
-        if (step + 1) % 500 == 0:
-            seconds = time.perf_counter() - start
-            bits = float(bound.w.detach().mean()) / math.log(2)
-            share, total = drawing / seconds, float(bound.total.detach().mean())
-            print(
-                f"{step + 1} {seconds:.0f}s, data {share:.1%} of it, w {bits:.1f} bits, bound {total:.1f}", flush=True
-            )
-    return model.eval()
 
 
 def repeated(parts: PaddedParts, n: int) -> PaddedParts:
@@ -108,11 +89,16 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("-n", type=int, default=1000)
+    parser.add_argument("--save", help="directory for the model")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     problem = problems.get(args.problem)
     start = time.perf_counter()
-    model = train(problem, args.steps, args.seed)
+    recipe = RECIPES[problem.name, "small"].model_copy(update={"steps": args.steps})
+    model = train(problem, presets.preset(problem, "small"), recipe, args.seed, say(every=500))
+    if args.save:
+        notes = {"trained by": f"benchmarks/train_small.py {args.problem} --steps {args.steps} --seed {args.seed}"}
+        Model(model, Provenance(problem.name, {}, notes)).save(args.save)
     print(json.dumps({"command": vars(args), "train_seconds": round(time.perf_counter() - start)}), flush=True)
     for size in SIZES[problem.name]:
         value, error = generation(model, problem, size, args.n, 8)

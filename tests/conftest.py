@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests: one thread, a fixed global seed (weights are initialised by torch's global generator)."""
+"""Fixtures shared by all tests: one thread, a fixed global seed (torch's own layers draw from the global generator)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How parts become a whole: an order-invariant function of {value_i} (the paper's sum; others are its further work).
 
-To add one: write a class with ``__call__``, say whether it is the plain sum, and give the class to the decoder that
-uses it.  The collapse, the bridge and sampling from counts are offered exactly where ``plain_sum`` is True.
+To add one: write a class with ``__call__``, say whether it is the plain sum, and give an instance to the
+decoder that uses it.  The collapse, the bridge and sampling from counts stand on ``plain_sum``.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from torch import Tensor
 from compvae.errors import DataError, PartsError
 from compvae.parts import Multiset
 
-__all__ = ["Batch", "CountedParts", "PaddedParts", "Parts", "Shared", "collate"]
+__all__ = ["Batch", "CountedParts", "PaddedParts", "Parts", "Shared", "collate", "pad"]
 
 
 @dataclass(frozen=True)

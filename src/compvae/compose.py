@@ -30,7 +30,8 @@ from compvae.storage import Provenance, load_network, save_network
 __all__ = ["Model", "Terms"]
 
 TILE = 256  # rows the networks see at once
-TILE_SITES = 2**18  # sites times pixels of a tile, where the decoder goes through the parts one by one
+TILE_INFERRED = 32  # the same for inference, where a single whole is the common case
+TILE_NUMBERS = 2**18  # parts times pixels, or parts times coordinates of w, of a tile
 
 Context = Mapping[str, object]
 
@@ -39,10 +40,10 @@ Context = Mapping[str, object]
 class Terms:
     """Terms of the bound in nats, for each x: total = x - w - z  <=  ln p(x | parts).  A float each for a single x."""
 
-    w: np.ndarray
-    z: np.ndarray
-    x: np.ndarray
-    total: np.ndarray
+    w: np.ndarray | float
+    z: np.ndarray | float
+    x: np.ndarray | float
+    total: np.ndarray | float
 
 
 class Model:
@@ -117,9 +118,12 @@ class Model:
         shared: (n,) ids; rows with equal ids have one z, whose KL is split equally over them.
         """
         batch, single = self._batch(x, parts, context, shared)
-        bound = elbo(self.network, batch, Noise(seed, len(batch)))
-        terms = [term[0] if single else term for term in (bound.w, bound.z, bound.x, bound.total)]
-        return Terms(*(term.numpy() for term in terms))
+        bounds = [elbo(self.network, tile, Noise(seed, rows)) for rows, tile in _tiles(batch)]
+        terms = [
+            torch.cat([getattr(bound, name) for bound in bounds])[: len(batch)].numpy()
+            for name in ("w", "z", "x", "total")
+        ]
+        return Terms(*(float(term[0]) if single else term for term in terms))
 
     def _batch(
         self,
@@ -171,10 +175,22 @@ class Model:
 
     def _tile_height(self, composition: Multiset) -> int:
         """Rows of a tile: a function of the composition alone, never of n."""
-        if self.network.decoder.aggregation.plain_sum:
+        if self.network.decoder.aggregation.plain_sum and self.parts.countable:
             return TILE
-        sites = composition.size * int(np.prod(self.shape[1:]))
-        return max(1, min(TILE, TILE_SITES // sites))
+        each = self.network.decoder.n_pixels or self.config.latent.w
+        return max(1, min(TILE, TILE_NUMBERS // (composition.size * each)))
+
+
+def _tiles(batch: Batch) -> Iterator[tuple[Tensor, Batch]]:
+    """Fixed numbers of rows, the last filled up by repeating its end; wholes that share a z stay in one tile."""
+    if batch.shared is not None:
+        yield torch.arange(len(batch)), batch
+        return
+    for start in range(0, len(batch), TILE_INFERRED):
+        rows = torch.arange(start, start + TILE_INFERRED)
+        chosen = rows.clamp(max=len(batch) - 1)
+        context = None if batch.context is None else batch.context[chosen]
+        yield rows, Batch(batch.x[chosen], batch.parts.rows(chosen), context)
 
 
 def _repeat(parts: Parts, rows: int) -> Parts:

@@ -1,7 +1,7 @@
 """The configuration of a model: which pieces, of which sizes, and which of them go together.
 
-One schema for presets, files and flags.  Everything that can be wrong with it is found here, before a network is built,
-and said in one sentence (:class:`~compvae.errors.ConfigError`).
+One schema for presets, files and flags.  What does not go together is found here, before a network is built, and said
+in one sentence (:class:`~compvae.errors.ConfigError`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ class LatentConfig(_Config):
 
 
 class ZNetworkConfig(_Config):
-    """A network that returns a distribution of z: Linear, ELU, (Residual, ELU) x blocks, Linear."""
+    """A network that returns a distribution of z: Linear, ELU, (Residual, ELU) x blocks, Linear.
+
+    stem=False leaves out the first Linear and ELU (the paper's q(z | x) in 2D); the input must then have the width.
+    """
 
     width: Width = 256
     blocks: Depth = 1
@@ -63,7 +66,8 @@ class ZNetworkConfig(_Config):
 class PriorConfig(_Config):
     """p(w_i | l_i): a table over kinds, or a network of kind and continuous attributes.
 
-    fit: "gradient", or "m_step": moving average (rate) of the posterior's moments, the exact optimum given q.
+    fit: "gradient", or "m_step": moving average (rate) of the posterior's moments, the exact
+    optimum given q where parts or blocks are seen one by one, one step of EM where kinds are mixed in one sum.
     floor: smallest standard deviation.  spread: initial standard deviation of the table's means around ``centre``.
     """
 
@@ -118,7 +122,7 @@ class PerPartConfig(_Reading):
     reader: Literal["crop", "whole"] = "whole"
     embedding: Width = 8
     width: Width = 128
-    rounds: Annotated[int, Field(ge=0, le=64)] = 4
+    rounds: Annotated[int, Field(ge=1, le=64)] = 4
     sigma: Sigma = 0.05
     pixels: Annotated[int, Field(ge=0, le=1_048_576)] = 0
     crop: Annotated[int, Field(ge=2, le=64)] = 8
@@ -250,6 +254,8 @@ def _check_place(config: ModelConfig) -> str | None:
     got = f"got {places} for x of shape {shape}"
     if config.decoder.kind == "placed" and not (places in (1, 2) and len(shape) - places in (0, 1)):
         return f"decoder placed needs parts with 1 or 2 continuous attributes, one for each axis of x, {got}"
+    if config.posterior.kind == "per_part" and config.posterior.pixels and config.decoder.kind != "placed":
+        return "posterior.pixels needs a decoder that can decode pixels alone (placed); set it to 0 for all"
     crop = config.posterior.kind == "per_part" and config.posterior.reader == "crop"
     if crop and not (places == 2 and len(shape) == 3):
         return f"reader crop needs images and parts with 2 continuous attributes, {got}; use reader whole"
@@ -258,6 +264,9 @@ def _check_place(config: ModelConfig) -> str | None:
 
 def _check_z(config: ModelConfig) -> str | None:
     place = config.latent.z_place
+    names = [covariate.name for covariate in config.context]
+    if len(set(names)) < len(names):
+        return f"covariates of context need different names, got {', '.join(names)}"
     if place == "below" and config.decoder.kind == "placed":
         return f"z below W {NEEDS_SUM}; use z_place above or none"
     if place == "below" and config.posterior.kind == "per_part":

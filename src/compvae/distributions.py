@@ -1,5 +1,7 @@
 """Gaussians of the model: one interface, `rsample`, `log_prob`, `kl(prior)`, `sum` (theory, sections 3 and 4).
 
+A plain normal does not know parts, so its `sum` is told which sum each enters; the others hold that.
+
 Over the parts of one whole, per coordinate, with eps ~ N(0, I), R = sum rho_i, 0 < rho_i, R < 1:
 
 * :class:`Normal`              w_i = mu_i + s_i eps_i

@@ -1,6 +1,7 @@
 """Wholes from parts: z, W and x ~ p(x | z, W) p(z | W) prod_i p(w_i | l_i)  (paper, section 3.1).
 
-Where the decoder sees only W = sum_i w_i, W is drawn from its closed-form prior: nothing here grows with K.
+Where the decoder sees only W = sum_i w_i, W is drawn from its closed-form prior: from counts, nothing here grows with
+K; where parts have continuous attributes, only the moments of the prior do.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from compvae.batch import Batch, Shared
 from compvae.distributions import Normal, PartsGaussian
-from compvae.errors import ConfigError
+from compvae.errors import ConfigError, DataError
 from compvae.model import CompVAE
 from compvae.noise import Noise
 from compvae.posterior.base import Given, prior_for
@@ -24,7 +24,10 @@ __all__ = ["Inferred", "ZInferred", "infer"]
 
 @dataclass(frozen=True)
 class ZInferred:
-    """z with the two distributions it is measured by.  value: (B, Z).  exact: q(z) does not depend on a draw of w."""
+    """z with the two distributions it is measured by.  value: (B, Z).  exact: the KL has a closed form at the draws.
+
+    It has none where p(z | W) hangs on a w drawn after z, and so from a q that depends on it (the paper's order).
+    """
 
     q: Normal
     prior: Normal
@@ -59,6 +62,8 @@ def infer(model: CompVAE, batch: Batch, noise: Noise) -> Inferred:
     if batch.shared is not None and place != "above":
         raise ConfigError(f"shared needs a model with z above the parts (p(w | l, z)), this one has z_place {place!r}")
     context = context_of(batch, model.config) if model.config.context else None
+    if batch.shared is not None and context is not None:
+        _check_common(context, batch.shared)
     evidence = posterior.read(batch)
 
     z_q = z_prior = z = None
@@ -74,7 +79,7 @@ def infer(model: CompVAE, batch: Batch, noise: Noise) -> Inferred:
         out: Normal = model.decoder(model.aggregate(w, batch.parts), batch.parts, z, context, pixels)
         return out
 
-    q = posterior.w(Given(batch, evidence, prior, z, noise, likelihood))
+    q = posterior.w(Given(batch, evidence, prior, z, noise, likelihood, model.decoder.n_pixels))
     w = q.rsample(noise, "w")
     code = w if posterior.of_sum else model.aggregate(w, batch.parts)
 
@@ -87,6 +92,16 @@ def infer(model: CompVAE, batch: Batch, noise: Noise) -> Inferred:
     if z_q is None or z_prior is None or z is None:
         return Inferred(q, prior, w, code, None, context)
     return Inferred(q, prior, w, code, ZInferred(z_q, z_prior, z, exact=not (z_first and place == "below")), context)
+
+
+def _check_common(context: Tensor, shared: Shared) -> None:
+    """Wholes with one z have one p(z | context).  context: (B, E)."""
+    differs = (context != context[shared.first][shared.group]).any(1)
+    if differs.any():
+        row = int(differs.nonzero()[0, 0])
+        raise DataError(
+            f"row {row} shares its factor with a row of another context; equal ids in shared need equal context"
+        )
 
 
 def _draw_z(

@@ -1,7 +1,8 @@
 """Numbers that judge samples and edits (theory, section 6).
 
-relED(X, Y) = ( 2 E|X-Y| - E|X-X'| - E|Y-Y'| ) / E|X-X'|, X true, Y of the model, without diagonal terms: unbiased, 0 in
-expectation exactly when the distributions are equal.  Always beside its floor: what two true samples give.
+relED(X, Y) = ( 2 E|X-Y| - E|X-X'| - E|Y-Y'| ) / E|X-X'|, X true, Y of the model, without diagonal terms: the numerator
+is unbiased, 0 in expectation exactly when the distributions are equal.  Always beside its floor: what two true samples
+give.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from compvae.errors import DataError
 
-__all__ = ["RelED", "edit_ratio", "rel_ed", "rel_ed_floor", "rmse"]
+__all__ = ["RelED", "edit_ratio", "period_violation", "rel_ed", "rel_ed_floor", "rmse"]
 
 DEGENERATE = 1e-3
 """Below this times sqrt(dim), E|X-X'| is too small to divide by."""
@@ -63,6 +64,15 @@ def edit_ratio(edited: np.ndarray, counterfactual: np.ndarray, resampled: np.nda
     if base == 0:
         raise DataError("resampled equals counterfactual: there is nothing an edit could preserve")
     return rmse(edited, counterfactual) / base
+
+
+def period_violation(x: np.ndarray, period: int) -> float:
+    """RMS of x(t + period) - x(t) over RMS of x: 0 for every true curve of the 1D problem.  x: (n, T)."""
+    values = np.asarray(x, np.float64)
+    if values.ndim != 2 or not 0 < period < values.shape[1]:
+        raise DataError(f"x must be curves (n, T) longer than the period {period}, got shape {values.shape}")
+    size = float(np.sqrt(np.mean(values**2)))
+    return rmse(values[:, period:], values[:, :-period]) / size if size else 0.0
 
 
 def rmse(a: np.ndarray, b: np.ndarray) -> float:

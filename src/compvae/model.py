@@ -5,6 +5,7 @@ Assembly only: the pieces live in prior, posterior and decoder; the configuratio
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from compvae.batch import Parts
@@ -29,6 +30,13 @@ class CompVAE(nn.Module):
         self.posterior = build_posterior(config)
         self.decoder = build_decoder(config)
         self.z_prior = self._z_prior(config)
+
+    @classmethod
+    def seeded(cls, config: ModelConfig, seed: int) -> CompVAE:
+        """A model whose initial weights depend on the seed alone; torch's global generator is left as it was."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return cls(config)
 
     @staticmethod
     def _z_prior(config: ModelConfig) -> ZPrior | None:

@@ -104,7 +104,7 @@ class Noise:
 
     def integers(self, name: str, low: int, high: int, *shape: int) -> Tensor:
         """-> (B, *shape) int64, uniform on low..high inclusive."""
-        # The modulo of 63 bits is biased by less than 2^-40 for every range we use.
+        # The modulo of 62 bits is biased by less than 2^-40 for every range we use.
         bits = (self._bits(name, math.prod(shape)) >> 1) & ((1 << 62) - 1)
         return (bits % (high - low + 1) + low).view(len(self.rows), *shape)
 

@@ -1,4 +1,4 @@
-"""ln p(x | {l_i}) >= E_q ln p(x | z, W) - KL_w - KL_z: the bound, in true nats  (paper, eq. 3, with its signs mended).
+"""ln p(x | {l_i}) >= E_q ln p(x | z, W) - KL_w - KL_z: the bound, in true nats  (paper, eq. 4, with its signs mended).
 
 Errata: the paper's L_ELBO is the *negative* bound, and D_KL <= -H + L.  Terms here are w = KL_w, z = KL_z,
 x = ln p(x | ..) with its 1/2 ln 2 pi, and total = x - w - z, each for every example.
@@ -63,7 +63,10 @@ def elbo(model: CompVAE, batch: Batch, noise: Noise) -> Bound:
 
 
 def importance_bound(model: CompVAE, batch: Batch, noise: Noise, samples: int = 16) -> Tensor:
-    """ln 1/S sum_s p(x, z_s, w_s) / q(z_s, w_s | x), nats (B,): tighter with S, in expectation (Burda et al. 2016)."""
+    """ln 1/S sum_s p(x, z_s, w_s) / q(z_s, w_s | x), nats (B,): tighter with S, in expectation (Burda et al. 2016).
+
+    Wholes that share one z are weighed together; their bound is split equally over them.
+    """
     weights = []
     for sample in range(samples):
         latent = infer(model, batch, noise.fold(sample))
@@ -71,7 +74,10 @@ def importance_bound(model: CompVAE, batch: Batch, noise: Noise, samples: int = 
         if latent.z is not None:
             ratio = ratio - _split(latent.z.q.log_prob(latent.z.value) - latent.z.prior.log_prob(latent.z.value), batch)
         weights.append(ratio + _log_likelihood(model, batch, latent, noise.fold(sample)))
-    return torch.logsumexp(torch.stack(weights), 0) - math.log(samples)
+    together = torch.stack(weights, 1)  # (B, S)
+    if batch.shared is not None:
+        together = batch.shared.total(together)[batch.shared.group]
+    return _split(torch.logsumexp(together, 1) - math.log(samples), batch)
 
 
 def _kl_z(z: ZInferred, batch: Batch) -> Tensor:
@@ -90,11 +96,11 @@ def _split(value: Tensor, batch: Batch) -> Tensor:
 
 def _log_likelihood(model: CompVAE, batch: Batch, latent: Inferred, noise: Noise) -> Tensor:
     """ln p(x | ..), (B,)."""
-    total, subset = math.prod(batch.x.shape[2:]), model.decoder.pixels
+    total, subset = model.decoder.n_pixels, model.decoder.pixels
     x, weight, pixels = batch.x, 1.0, None
     if model.training and 0 < subset < total:
         pixels = noise.permutation("pixels", total)[:subset]
-        x, weight = x.flatten(2)[:, :, pixels], total / subset
+        x, weight = x.reshape(len(x), -1, total)[:, :, pixels], total / subset
     whole: Normal = model.decoder(latent.code, batch.parts, latent.z_value, latent.context, pixels)
     return whole.log_prob(x) * weight
 

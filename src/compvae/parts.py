@@ -21,7 +21,7 @@ from compvae.errors import PartsError
 
 __all__ = ["Attribute", "Categorical", "Continuous", "Multiset", "Part", "PartsBatch", "PartsSchema"]
 
-MAX_PARTS = 2**53  # counts are kept in float64, exact up to here
+MAX_PARTS = 10**9  # beyond, the rounding of a float32 sum comes near the spread of the sum itself
 MAX_KINDS = 65_536
 MAX_LISTED = 1_000_000  # parts written out one by one
 COUNT_KEY = "count"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pydantic import ValidationError
+
 from compvae.config import (
     CollapsedConfig,
     GraphConfig,
@@ -15,6 +17,7 @@ from compvae.config import (
     PlacedConfig,
     PriorConfig,
     ZNetworkConfig,
+    describe_invalid,
 )
 from compvae.errors import ConfigError
 from compvae.problems import Problem
@@ -95,10 +98,12 @@ PRESETS: dict[str, dict[str, Callable[[Problem], ModelConfig]]] = {
 
 def preset(problem: Problem, name: str) -> ModelConfig:
     """The configuration of that name for this problem."""
-    known = PRESETS[problem.name]
+    known = PRESETS.get(problem.name, {})
     if name not in known:
-        raise ConfigError(f"preset {name!r} is unknown for {problem.name}, the presets are {', '.join(known)}")
+        raise ConfigError(
+            f"preset {name!r} is unknown for {problem.name}, the presets are {', '.join(known) or 'none'}"
+        )
     try:
         return known[name](problem)
-    except ValueError as error:
-        raise ConfigError(f"preset {name} of {problem.name} does not fit these settings: {error}") from None
+    except ValidationError as error:
+        raise ConfigError(f"preset {name} of {problem.name} with these settings: {describe_invalid(error)}") from None

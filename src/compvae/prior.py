@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from compvae.batch import PaddedParts, Parts
 from compvae.config import ModelConfig, ZNetworkConfig
-from compvae.distributions import Bridge, Members, Normal, PartsGaussian, soft_floor
+from compvae.distributions import Members, Normal, PartsGaussian, soft_floor
 from compvae.nn.embedding import PartEmbedding
 from compvae.nn.residual import mlp, residual_stack
 
@@ -79,9 +79,10 @@ class TablePrior(PartPrior):
             self.register_buffer("log_variance", torch.zeros(shape))
         z_above = config.latent.z_place == "above"
         net = config.prior.z_network
-        self.shift = (
-            residual_stack(config.latent.z, net.width, net.blocks, 2 * shape[0] * shape[1]) if z_above else None
-        )
+        self.shift = self._z_network(net, config.latent.z) if z_above else None
+
+    def _z_network(self, net: ZNetworkConfig, z: int) -> nn.Module:
+        return residual_stack(z, net.width, net.blocks, 2 * self.mean.numel(), net.stem)
 
     def moments(self, z: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """m_c and p_c^2, (1 or B, C, d) each.  z: (B, Z) or None."""
@@ -185,7 +186,7 @@ class ZPrior(nn.Module):
     def __init__(self, inputs: int, z: int, network: ZNetworkConfig, floor: float) -> None:
         super().__init__()
         self.z, self.floor = z, floor
-        self.network = residual_stack(inputs, network.width, network.blocks, 2 * z) if inputs else None
+        self.network = residual_stack(inputs, network.width, network.blocks, 2 * z, network.stem) if inputs else None
 
     def forward(self, given: Tensor) -> Normal:
         """given: (B, inputs) -> normal over (B, Z)."""
@@ -194,8 +195,3 @@ class ZPrior(nn.Module):
             return Normal(zeros, torch.ones_like(zeros))
         mean, log_variance = self.network(given).chunk(2, -1)
         return Normal.floored(mean, log_variance, self.floor)
-
-
-def bridge_of(prior: PartPrior, parts: PaddedParts, whole: Normal, z: Tensor | None) -> Bridge:
-    """q(W) completed to the parts: q(W) p({w_i} | W, {l_i}, z)."""
-    return Bridge(whole, prior.of_parts(parts, z), members_of(parts, prior.config))

@@ -46,7 +46,7 @@ class Provenance:
 
 
 def save_network(directory: str | os.PathLike[str], network: CompVAE, provenance: Provenance) -> Path:
-    """Write the three files; each appears whole or not at all, the configuration last."""
+    """Write the three files: the directory holds the old model or the new one, never a mix."""
     target = Path(directory)
     weights = save({name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()})
     contents = {
@@ -64,10 +64,9 @@ def save_network(directory: str | os.PathLike[str], network: CompVAE, provenance
     }
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        if target.exists() and any(target.iterdir()) and not (target / CONFIG).exists():
-            raise ModelFileError(
-                f"{target} holds other files and no {CONFIG}; name an empty or new directory for the model"
-            )
+        strangers = sorted(path.name for path in target.iterdir() if path.name not in files) if target.exists() else []
+        if strangers:
+            raise ModelFileError(f"{target} holds other files ({strangers[0]}); name an empty or new directory")
         _write(target, files)
     except OSError as error:
         raise ModelFileError(f"{target}: cannot write the model, {_reason(error)}") from None
@@ -90,18 +89,35 @@ def load_network(directory: str | os.PathLike[str]) -> tuple[CompVAE, Provenance
 
 
 def _write(target: Path, files: Mapping[str, bytes]) -> None:
+    """Write beside the target, then put the whole directory in its place: the old model or the new one, never a mix."""
     stage = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    old = stage.with_name(f"{stage.name}.old")
     try:
+        stage.chmod(0o755)
         for name, data in files.items():
             with open(stage / name, "wb") as handle:
                 handle.write(data)
                 handle.flush()
                 os.fsync(handle.fileno())
-        target.mkdir(exist_ok=True)
-        for name in files:
-            (stage / name).replace(target / name)
+        _sync(stage)
+        if target.exists():
+            target.replace(old)
+        stage.replace(target)
+        _sync(target.parent)
     finally:
+        if old.exists() and not target.exists():
+            old.replace(target)
         shutil.rmtree(stage, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(directory: Path) -> None:
+    """Make renames inside the directory survive a power cut."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -18,7 +18,8 @@ class Decoder(nn.Module, ABC):
     """p(x | ..)."""
 
     aggregation: ClassVar[Aggregation]
-    pixels: int = 0  # of a training step, where the decoder is pixelwise; 0 for all
+    n_pixels: int = 0  # N: how many places of x can be decoded alone; 0 where the decoder is not pixelwise
+    pixels: int = 0  # how many of them a training step looks at; 0 for all
 
     @abstractmethod
     def forward(
@@ -26,5 +27,6 @@ class Decoder(nn.Module, ABC):
     ) -> Normal:
         """code: W, (B, G, d), for a plain sum; {w_i}, (B, K, d), otherwise.  z: (B, Z).  context: (B, E).
 
-        pixels: (P,) int64, places of x to decode, for a pixelwise decoder.  -> normal over (B, *shape).
+        pixels: (P,) int64, places of x to decode, for a pixelwise decoder.
+        -> normal over (B, *shape), or over (B, channels, P) where pixels are given.
         """

@@ -37,6 +37,7 @@ class PlacedDecoder(Decoder):
         self.config, self.own, self.pixels = config, own, own.pixels
         axes = config.parts.n_features
         self.grid, self.channels = config.shape[-axes:], math.prod(config.shape[:-axes])
+        self.n_pixels = math.prod(self.grid)
         self.embedding = nn.Embedding(config.parts.n_kinds, own.embedding)
         self.basis = nn.Linear(axes + 1, own.basis)
         self.coefficients = mlp(config.latent.w + own.embedding + axes, own.hidden, own.hidden, axes + 1 + own.basis)

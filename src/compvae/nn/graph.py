@@ -1,7 +1,7 @@
 """GraphBlock(N -> M): h'_i = f(h_i, sum_{j != i} g(h_j))  (paper, table "Structure of a GraphBlock").
 
 g = Residual, ELU, Residual.  f: tanh of the sum, Residual, concatenate with h_i, Linear(2N, M), ELU, Residual.
-The paper's text and table differ; the table is taken (errata).  The sum over the others is the total minus one's own,
+The text gives f and g no layers; the table's are taken (errata).  The sum over the others is the total minus one's own,
 so a block costs O(K); parts stand one after another in one axis, so that padding is never computed.
 """
 

@@ -10,6 +10,8 @@ from itertools import pairwise
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from compvae.errors import ConfigError
+
 __all__ = ["Residual", "mlp", "residual_stack"]
 
 
@@ -28,6 +30,8 @@ class Residual(nn.Module):
 
 def residual_stack(inputs: int, width: int, blocks: int, outputs: int, stem: bool = True) -> nn.Sequential:
     """Linear, ELU, (Residual, ELU) x blocks, Linear: (*, inputs) -> (*, outputs); without the stem, inputs = width."""
+    if not stem and inputs != width:
+        raise ConfigError(f"a network without stem needs inputs as wide as it is, got {inputs} for width {width}")
     first = [nn.Linear(inputs, width), nn.ELU()] if stem else []
     middle = [layer for _ in range(blocks) for layer in (Residual(width), nn.ELU())]
     return nn.Sequential(*first, *middle, nn.Linear(width, outputs))

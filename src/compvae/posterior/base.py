@@ -35,6 +35,7 @@ class Given:
     """What q(w | ..) is given: the batch, x as read, the prior's distribution of w, z, and the way to the likelihood.
 
     evidence: (B, H).  prior: over (B, K, d), or over W, (B, G, d), for a collapsed posterior.  z: (B, Z) or None.
+    n_pixels: N, how many places the likelihood can be asked for alone, 0 for none.
     """
 
     batch: Batch
@@ -43,6 +44,7 @@ class Given:
     z: Tensor | None
     noise: Noise
     likelihood: Likelihood
+    n_pixels: int
 
 
 class Reader(nn.Module):

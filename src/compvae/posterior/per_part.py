@@ -6,7 +6,6 @@ log p(x | {w_i}) at the current guess.  In units of the prior's deviation, q_i =
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 import torch
@@ -101,16 +100,17 @@ class PerPartPosterior(Posterior):
         with torch.enable_grad():
             w = w.requires_grad_()
             mean = given.likelihood(w, pixels).mean
-            target, unit = (x, scale) if pixels is None else (x.flatten(2)[:, :, pixels], scale[..., 0])
-            weight = 1.0 if pixels is None else math.prod(x.shape[2:]) / len(pixels)
-            fit = -(((target - mean) / unit) ** 2).sum() * weight / (2 * self.own.sigma**2)
+            weight = 1.0
+            if pixels is not None:
+                x = x.reshape(len(x), -1, given.n_pixels)[:, :, pixels]
+                scale, weight = scale.view(-1, 1, 1), given.n_pixels / len(pixels)
+            fit = -(((x - mean) / scale) ** 2).sum() * weight / (2 * self.own.sigma**2)
             return torch.autograd.grad(fit, w)[0]
 
     def _pixels(self, given: Given, round_: int) -> Tensor | None:
         """Which pixels this correction looks at, (P,); None for all."""
-        total = math.prod(given.batch.x.shape[2:])
-        if not self.own.pixels or given.batch.x.ndim < 3:
+        if not self.own.pixels:
             return None
         if self.training:
-            return given.noise.permutation(f"pixels/{round_}", total)[: self.own.pixels]
-        return torch.arange(0, total, EVAL_STRIDE, device=given.batch.x.device)
+            return given.noise.permutation(f"pixels/{round_}", given.n_pixels)[: self.own.pixels]
+        return torch.arange(0, given.n_pixels, EVAL_STRIDE, device=given.batch.x.device)

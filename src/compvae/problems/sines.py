@@ -50,7 +50,7 @@ class Sines(Problem):
         names = tuple(str(f) for f in range(1, FREQUENCIES + 1))
         self.schema = PartsSchema.make(Categorical(name="frequency", categories=names))
         self.shape = (self.settings.timesteps,)
-        # a cos(wt + k) = (a cos k) cos wt - (a sin k) sin wt: one product of a (B, 10) with a (10, T) matrix
+        # a cos(wt + k) = (a cos k) cos wt - (a sin k) sin wt: one product of a (B, 20) with a (20, T) matrix
         time = torch.arange(self.settings.timesteps, dtype=torch.float64) / self.settings.resolution
         angle = 2 * math.pi * torch.arange(1, FREQUENCIES + 1, dtype=torch.float64)[:, None] * time
         self._waves = torch.cat([angle.cos(), -angle.sin()]).float()

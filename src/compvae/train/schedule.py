@@ -59,4 +59,4 @@ def learning_rate(recipe: Recipe, step: int) -> float:
 
 def kl_weight(recipe: Recipe, step: int) -> float:
     """Weight of the KL in what training climbs."""
-    return min(1.0, recipe.kl_from + step / (recipe.kl_until * recipe.steps))
+    return min(1.0, recipe.kl_from + (1 - recipe.kl_from) * step / (recipe.kl_until * recipe.steps))

@@ -1,0 +1,5 @@
+"""``python -m compvae``."""
+
+from compvae.cli import main
+
+main()

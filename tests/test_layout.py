@@ -1,0 +1,91 @@
+"""The layout reads top to bottom: a file imports only from files above it; nothing unpickles; torch comes late."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src" / "compvae"
+
+ORDER = """
+errors noise parts batch context
+problems.base problems.sines problems.colours problems
+distributions config aggregation
+nn nn.residual nn.embedding nn.graph nn.trunks
+scale prior
+posterior.base posterior.collapsed posterior.graph posterior.per_part posterior
+decoder.base decoder.paper decoder.linked decoder.placed decoder
+model inference objective generation presets measures storage compose
+train train.schedule train.step train.loop
+api cli __main__
+""".split()
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in SOURCE.rglob("*.py"):
+        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+        if name != "__init__":  # the package itself names everything, lazily
+            found[name] = path
+    return found
+
+
+def imports(path: Path) -> set[str]:
+    """Modules of the package that a file imports anywhere, functions included."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "compvae":
+            base = node.module.removeprefix("compvae").removeprefix(".")
+            names = [f"{base}.{alias.name}".removeprefix(".") for alias in node.names]
+            found |= {name if name in ORDER else base for name in names}
+        elif isinstance(node, ast.Import):
+            found |= {a.name.removeprefix("compvae.") for a in node.names if a.name.startswith("compvae.")}
+    return found
+
+
+def test_every_file_has_its_place_in_the_order() -> None:
+    assert sorted(ORDER) == sorted(modules())
+
+
+def test_a_file_imports_only_from_files_above_it() -> None:
+    for name, path in modules().items():
+        for other in imports(path):
+            assert other in ORDER, f"{name} imports {other!r}, which is not a module of the package"
+            assert ORDER.index(other) < ORDER.index(name), f"{name} imports {other}, which stands below it"
+
+
+def test_the_rule_would_notice_an_import_from_below(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("def f():\n    from compvae.model import CompVAE\n    from compvae import measures\n")
+    assert imports(bad) == {"model", "measures"}
+
+
+def test_every_file_opens_with_what_it_is_about() -> None:
+    for name, path in modules().items():
+        assert ast.get_docstring(ast.parse(path.read_text())), name
+
+
+def test_nothing_in_the_package_can_unpickle() -> None:
+    for name, path in modules().items():
+        tree = ast.parse(path.read_text())
+        called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        imported = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
+        assert not imported & {"pickle", "dill", "cloudpickle", "shelve", "marshal"}, name
+        loads = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == "torch.load"]
+        assert not loads, name
+        assert "load_module" not in called, name
+
+
+def test_importing_the_package_does_not_import_torch() -> None:
+    code = "import compvae, sys; compvae.PartsSchema; compvae.CompVAEError; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_public_name_resolves() -> None:
+    import compvae
+
+    for name in compvae.__all__:
+        assert getattr(compvae, name) is not None
+    assert dir(compvae) == sorted(compvae.__all__)
