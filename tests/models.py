@@ -21,6 +21,12 @@ from compvae.model import CompVAE
 from compvae.noise import Noise
 from compvae.parts import Categorical, Continuous, PartsSchema
 
+
+def schema_of(*attributes: Categorical | Continuous) -> PartsSchema:
+    """A schema of these attributes."""
+    return PartsSchema(attributes=attributes)
+
+
 NOTES = PartsSchema(attributes=(Categorical(name="note", categories=("a", "b", "c")),))
 SITES = PartsSchema(
     attributes=(

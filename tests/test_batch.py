@@ -8,16 +8,17 @@ from hypothesis import strategies as st
 
 from compvae.batch import Batch, CountedParts, PaddedParts, Shared, collate, pad
 from compvae.errors import DataError, PartsError
-from compvae.parts import Categorical, Continuous, PartsSchema
+from compvae.parts import MAX_PARTS, Categorical, Continuous
+from models import schema_of
 
 CATEGORIES = ("a", "b", "c", "d")
-LETTERS = PartsSchema.make(Categorical(name="letter", categories=CATEGORIES))
-SITES = PartsSchema.make(
+LETTERS = schema_of(Categorical(name="letter", categories=CATEGORIES))
+SITES = schema_of(
     Categorical(name="colour", categories=("red", "green", "blue")),
     Continuous(name="x", low=-1, high=1),
     Continuous(name="y", low=0, high=10),
 )
-PLACES = PartsSchema.make(Continuous(name="x", low=-2, high=2))
+PLACES = schema_of(Continuous(name="x", low=-2, high=2))
 
 LETTER_LISTS = st.lists(st.lists(st.sampled_from(CATEGORIES), min_size=1, max_size=9), min_size=1, max_size=6)
 SITE = st.fixed_dictionaries(
@@ -97,9 +98,9 @@ def test_a_row_without_parts_pads_to_nothing():
 
 
 def test_counts_of_a_huge_composition_are_exact():
-    counted = collate([LETTERS.parse({"a": 2**53 - 1, "d": 1})])
-    assert counted.counts.tolist() == [[2**53 - 1, 0, 0, 1]]
-    assert counted.sizes.tolist() == [2**53]
+    counted = collate([LETTERS.parse({"a": MAX_PARTS - 1, "d": 1})])
+    assert counted.counts.tolist() == [[MAX_PARTS - 1, 0, 0, 1]]
+    assert counted.sizes.tolist() == [MAX_PARTS]
 
 
 # -- the padded view ---------------------------------------------------------------------------------------------

@@ -98,10 +98,16 @@ def test_context_reaches_the_samples_and_none_is_unknown() -> None:
     (lambda m: m.sample(NOTES, context={"t": 1}), "this model takes none"),
     (lambda m: m.elbo(np.zeros(5), NOTES), r"x must have shape \(6,\) or \(n, 6\), got \(5,\)"),
     (lambda m: m.elbo(np.zeros((0, 6)), NOTES), r"got \(0, 6\)"),
-    (lambda m: m.elbo(np.array([[0.0] * 6, [np.nan] * 6]), NOTES), "NaN or infinite values, first in row 1"),
+    (lambda m: m.elbo(np.array([[0.0] * 6, [np.nan] * 6]), NOTES), r"NaN or infinite values, first at index \(1, 0\)"),
     (lambda m: m.elbo("curve", NOTES), "x must be an array of numbers, got str"),
     (lambda m: m.elbo(np.zeros((2, 6)), compvae.PartsBatch([NOTES])), "parts has 1 compositions but x has 2 rows"),
     (lambda m: m.elbo(np.zeros((2, 6)), NOTES, shared=[1]), "shared has 1 ids but x has 2 rows"),
+    (lambda m: m.elbo(np.zeros((2, 6)), NOTES, shared=5), "shared must be a list of ids"),
+    (lambda m: m.elbo(np.zeros((2, 6)), NOTES, shared=[[1], [2]]), "such as numbers or names"),
+    (lambda m: m.elbo(np.zeros((2, 6)), NOTES, context=5), "context must be a dict"),
+    (lambda m: m.sample(NOTES, n=10**15), "does not fit into memory"),
+    (lambda m: m.sample(NOTES, seed="x"), "seed must be"),
+    (lambda m: m.save(None), "named by a text or a path, got NoneType"),
     (lambda m: m.elbo(np.zeros((2, 6)), NOTES, context=[None]), "context has 1 entries but x has 2 rows"),
 ])  # fmt: skip
 def test_bad_calls_say_what_came_and_what_is_allowed(call: object, message: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src" / "compvae"
 
 ORDER = """
-errors noise parts batch context
+errors checks noise parts batch context
 problems.base problems.sines problems.colours problems
 distributions config aggregation
 nn nn.residual nn.embedding nn.graph nn.trunks

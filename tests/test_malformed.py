@@ -26,7 +26,7 @@ from compvae.compose import Model
 from compvae.config import CollapsedConfig, LatentConfig, LinkedConfig, ModelConfig
 from compvae.errors import ConfigError, ModelFileError, PartsError
 from compvae.model import CompVAE
-from compvae.parts import Multiset
+from compvae.parts import MAX_PARTS, Multiset
 
 SINES, COLOURS = problems.get("sines"), problems.get("colours", size=4)
 FREQUENCIES, COLOUR_NAMES = SINES.schema.categories, COLOURS.schema.categorical[0].categories
@@ -89,7 +89,7 @@ def is_number(value: object) -> bool:
 
 
 def is_count(value: object) -> bool:
-    return is_number(value) and 0 <= value <= 2**53 and value == int(value)
+    return is_number(value) and 0 <= value <= MAX_PARTS and value == int(value)
 
 
 def is_place(value: object) -> bool:
@@ -300,6 +300,7 @@ def test_the_configurations_that_are_mutated_are_valid():
 
 PLACED, PER_PART, GRAPH = {"kind": "placed"}, {"kind": "per_part"}, {"kind": "graph"}
 THREE_PLACES = {"attributes": [{"type": "continuous", "name": name, "low": 0, "high": 1} for name in "xyz"]}
+TEMPERATURE = {"type": "continuous", "name": "T", "low": -20, "high": 40}
 INCOMPATIBLE = [
     ("sines", {"shape": [65_536, 65]}, ["shape (65536, 65)", "more than 4194304 values"]),
     ("sines", {"shape": [100], "posterior.trunk": "curve"}, ["curve trunk of collapsed", "(200,), not (100,)"]),
@@ -320,6 +321,12 @@ INCOMPATIBLE = [
         {"prior.kind": "network", "prior.fit": "gradient", "latent.z": 4, "latent.z_place": "above"},
         ["z above the parts needs prior.kind table"],
     ),
+    (
+        "sines",
+        {"posterior": {"kind": "per_part", "pixels": 9}},
+        ["posterior.pixels needs a decoder that can decode pixels", "placed"],
+    ),
+    ("sines", {"context": [TEMPERATURE, TEMPERATURE]}, ["covariates of context need different names", "T, T"]),
     ("sines", {"latent.z": 4}, ["z has 4 coordinates but z_place is 'none'", "both or neither"]),
     ("sines", {"latent.z_place": "below"}, ["z has 0 coordinates but z_place is 'below'", "both or neither"]),
 ]
@@ -353,7 +360,7 @@ def test_pieces_that_cannot_work_together_are_refused_with_the_reason(base, chan
         ({"posterior": {}}, "posterior"),
         ({"posterior.blocks": 65}, "posterior.collapsed.blocks"),
         ({"scale": "big"}, "scale"),
-        ({"parts": {"attributes": []}}, "parts.attributes"),
+        ({"parts": {"attributes": []}}, "attributes"),
         ({"parts": {"attributes": [{"type": "continuous", "name": "x", "low": "0", "high": 1}]}}, "low"),
         ({"parts": {"attributes": [{"type": "continuous", "name": "x", "low": 0, "high": True}]}}, "high"),
         ({"context": [{"type": "categorical", "name": "day", "categories": ["a", "a"]}]}, "context"),

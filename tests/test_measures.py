@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from compvae.errors import DataError
-from compvae.measures import RelED, edit_ratio, rel_ed, rel_ed_floor, rmse
+from compvae.measures import RelED, edit_ratio, period_violation, rel_ed, rel_ed_floor, rmse
 
 VALUES = st.floats(-100, 100, width=32)
 
@@ -242,3 +242,30 @@ def test_edits_of_different_shapes_are_refused(which):
 @given(a=arrays(np.float32, (3, 4), elements=VALUES), b=arrays(np.float32, (3, 4), elements=VALUES))
 def test_rmse_is_the_distance_over_the_root_of_the_number_of_values(a, b):
     assert rmse(a, b) == pytest.approx(distance(a, b) / math.sqrt(12), rel=1e-9, abs=1e-12)
+
+
+# -- periods -----------------------------------------------------------------------------------------------------
+
+
+def test_a_curve_that_repeats_has_no_period_violation():
+    cycle = rng(0).normal(size=(3, 10))
+    assert period_violation(np.tile(cycle, 3), 10) == 0
+    assert period_violation(np.tile(cycle, 3), 20) == 0
+    assert period_violation(np.zeros((3, 20)), 10) == 0
+
+
+def test_the_period_violation_is_what_is_computed_by_hand():
+    # Differences x(t+2) - x(t): 2, 0; RMS sqrt(2).  RMS of x: sqrt((1 + 4 + 9 + 4) / 4).
+    assert period_violation(np.array([[1.0, 2.0, 3.0, 2.0]]), 2) == pytest.approx(math.sqrt(2 / 4.5), rel=1e-12)
+
+
+def test_the_period_violation_of_white_noise_is_the_root_of_two():
+    x = rng(0).normal(size=(200, 200))
+    assert period_violation(x, 100) == pytest.approx(math.sqrt(2), abs=0.03)
+    assert period_violation(1000 * x, 100) == pytest.approx(period_violation(x, 100), rel=1e-12)
+
+
+@pytest.mark.parametrize(("shape", "period"), [((3, 20), 20), ((3, 20), 0), ((3, 20), -1), ((20,), 10), ((2, 3, 4), 1)])
+def test_curves_without_room_for_the_period_are_refused(shape, period):
+    with pytest.raises(DataError, match=rf"longer than the period {period}"):
+        period_violation(np.ones(shape), period)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from compvae.batch import Batch, CountedParts, PaddedParts, Parts, Shared, collate
+from compvae.checks import allocate, at_least_one, number_array
 from compvae.config import ModelConfig
 from compvae.context import encode_context
 from compvae.errors import DataError
@@ -81,7 +82,7 @@ class Model:
         self, parts: object, n: int = 1000, seed: int = 0, context: Context | None = None, noise: bool = True
     ) -> np.ndarray:
         """n wholes ~ p(x | parts), float32 (n, *shape); noise=False leaves out the observation noise."""
-        out = np.empty((_at_least_one(n, "n"), *self.shape), dtype=np.float32)
+        out = allocate(at_least_one(n, "n"), *self.shape)
         for rows, x in self.stream(parts, n, seed, context, noise):
             out[rows] = x
         return out
@@ -96,7 +97,7 @@ class Model:
         height = self._tile_height(composition)
         tile = _repeat(one, height)
         covariates = None if given is None else given.expand(height, -1)
-        for start in range(0, _at_least_one(n, "n"), height):
+        for start in range(0, at_least_one(n, "n"), height):
             source = Noise(seed, torch.arange(start, start + height))
             whole = generate(self.network, tile, source, covariates).x
             x = whole.rsample(source, "x") if noise else whole.mean
@@ -109,7 +110,7 @@ class Model:
         x: np.ndarray,
         parts: object,
         context: Context | Sequence[Context | None] | None = None,
-        shared: Sequence[int] | None = None,
+        shared: Sequence[object] | np.ndarray | None = None,
         seed: int = 0,
     ) -> Terms:
         """The bound of each x at one draw of its latents.  x: (*shape) or (n, *shape); results keep that form.
@@ -130,7 +131,7 @@ class Model:
         x: np.ndarray,
         parts: object,
         context: Context | Sequence[Context | None] | None,
-        shared: Sequence[int] | None,
+        shared: Sequence[object] | np.ndarray | None,
     ) -> tuple[Batch, bool]:
         """Arrays and dicts as tensors; True where x was a single whole."""
         values, single = self._wholes(x)
@@ -147,18 +148,12 @@ class Model:
         return Batch(values, tensors, self._context(context, len(values)), groups), single
 
     def _wholes(self, x: np.ndarray) -> tuple[Tensor, bool]:
-        try:
-            array = np.asarray(x, dtype=np.float32)
-        except (TypeError, ValueError):
-            raise DataError(f"x must be an array of numbers, got {type(x).__name__}") from None
+        array = number_array(x, "x")
         single = array.shape == self.shape
         if not single and (array.ndim != 1 + len(self.shape) or array.shape[1:] != self.shape or not len(array)):
             raise DataError(
                 f"x must have shape {self.shape} or (n, {', '.join(map(str, self.shape))}), got {array.shape}"
             )
-        if not np.isfinite(array).all():
-            row = int(np.argwhere(~np.isfinite(array.reshape(1 if single else len(array), -1)))[0, 0])
-            raise DataError(f"x holds NaN or infinite values, first in row {row}")
         return torch.from_numpy(array[None] if single else array), single
 
     def _context(self, context: Context | Sequence[Context | None] | None, rows: int) -> Tensor | None:
@@ -167,6 +162,8 @@ class Model:
             return None
         if context is None or isinstance(context, Mapping):
             return encode_context(self.config.context, context).expand(rows, -1)
+        if not isinstance(context, Sequence) or isinstance(context, str | bytes):
+            raise DataError(f"context must be a dict, a list of dicts or None, got {type(context).__name__}")
         if len(context) != rows:
             raise DataError(
                 f"context has {len(context)} entries but x has {rows} rows; give one dict, or one for each row"
@@ -202,15 +199,14 @@ def _repeat(parts: Parts, rows: int) -> Parts:
     )
 
 
-def _at_least_one(value: int, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise DataError(f"{name} must be a whole number of at least 1, got {value!r}")
-    return int(value)
-
-
-def _ids(shared: Sequence[int], rows: int) -> Tensor:
+def _ids(shared: Sequence[object] | np.ndarray, rows: int) -> Tensor:
     """Group ids, (rows,) int64; any hashable values."""
+    if isinstance(shared, str | bytes) or not isinstance(shared, Sequence | np.ndarray):
+        raise DataError(f"shared must be a list of ids, one for each row, got {type(shared).__name__}")
     if len(shared) != rows:
         raise DataError(f"shared has {len(shared)} ids but x has {rows} rows; each row needs one")
-    numbers = {value: index for index, value in enumerate(dict.fromkeys(shared))}
+    try:
+        numbers = {value: index for index, value in enumerate(dict.fromkeys(shared))}
+    except TypeError:
+        raise DataError("shared must hold ids such as numbers or names, not lists or dicts") from None
     return torch.tensor([numbers[value] for value in shared])

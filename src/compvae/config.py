@@ -13,12 +13,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from compvae.checks import describe_invalid
 from compvae.errors import ConfigError
 from compvae.parts import Attribute, PartsSchema
 
 __all__ = [
     "CollapsedConfig", "GraphConfig", "LatentConfig", "LinkedConfig", "ModelConfig", "PaperDecoderConfig",
-    "PerPartConfig", "PlacedConfig", "PriorConfig", "ZNetworkConfig", "describe_invalid",
+    "PerPartConfig", "PlacedConfig", "PriorConfig", "ZNetworkConfig"
 ]  # fmt: skip
 
 Width = Annotated[int, Field(ge=1, le=16_384)]
@@ -218,15 +219,6 @@ class ModelConfig(_Config):
     def n_blocks(self) -> int:
         """G: how many sums W consists of."""
         return self.parts.n_kinds if self.latent.blocks else 1
-
-
-def describe_invalid(error: ValidationError) -> str:
-    """The first complaint of pydantic as "field: what is wrong"."""
-    first = error.errors(include_url=False)[0]
-    where = ".".join(str(step) for step in first["loc"])
-    text = first["msg"].removeprefix("Value error, ")
-    more = "" if error.error_count() == 1 else f" (and {error.error_count() - 1} more)"
-    return (f"{where}: " if where else "") + text + more
 
 
 def _check_shape(config: ModelConfig) -> str | None:

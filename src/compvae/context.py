@@ -24,6 +24,8 @@ def context_size(attributes: Sequence[Attribute]) -> int:
 
 def encode_context(attributes: Sequence[Attribute], context: Mapping[str, object] | None) -> Tensor:
     """-> (E,) float32.  Attributes that are absent or None are unknown."""
+    if context is not None and not isinstance(context, Mapping):
+        raise PartsError(f"context must be a mapping covariate -> value or None, got {type(context).__name__}")
     given = dict(context or {})
     names = [a.name for a in attributes]
     for name in given:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compvae.checks import number_array
 from compvae.errors import DataError
 
 __all__ = ["RelED", "edit_ratio", "period_violation", "rel_ed", "rel_ed_floor", "rmse"]
@@ -39,8 +40,11 @@ class RelED:
 def rel_ed(truth: np.ndarray, model: np.ndarray) -> RelED:
     """Compare samples.  truth: (n, *shape).  model: (m, *shape)."""
     x, y = _flat(truth, "truth"), _flat(model, "model")
-    if x.shape[1] != y.shape[1]:
-        raise DataError(f"truth has {x.shape[1]} values a sample and model has {y.shape[1]}; both need the same shape")
+    if np.shape(truth)[1:] != np.shape(model)[1:]:
+        shapes = f"{np.shape(truth)[1:]} and model of {np.shape(model)[1:]}"
+        raise DataError(f"truth has samples of shape {shapes}; both need the same shape")
+    centre = x.mean(0)  # cdist expands |x|^2 - 2 x.y + |y|^2, which far from 0 loses the digits of |x - y|
+    x, y = x - centre, y - centre
     spread = _mean_distance_within(x)
     gap = rmse(x.mean(0).numpy(), y.mean(0).numpy())
     if spread < DEGENERATE * math.sqrt(x.shape[1]):
@@ -84,14 +88,12 @@ def rmse(a: np.ndarray, b: np.ndarray) -> float:
 
 def _flat(samples: np.ndarray, name: str) -> Tensor:
     """(n, *shape) -> (n, dim) float64: in float32, distances of near points would drown in rounding."""
-    array = np.asarray(samples, dtype=np.float64)
-    if array.ndim < 1 or len(array) < 2:
+    array = number_array(samples, name, np.float64)
+    if array.ndim < 1 or len(array) < 2 or not array.size:
         raise DataError(f"{name} needs at least 2 samples, got an array of shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise DataError(f"{name} holds NaN or infinite values")
     return torch.from_numpy(array.reshape(len(array), -1))
 
 
 def _mean_distance_within(x: Tensor) -> float:
     """E|X-X'| over distinct pairs.  x: (n, dim)."""
-    return float(torch.pdist(x).mean())
+    return float(torch.cdist(x, x).fill_diagonal_(0.0).sum()) / (len(x) * (len(x) - 1))

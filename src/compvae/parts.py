@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from compvae.checks import describe_invalid
 from compvae.errors import PartsError
 
 __all__ = ["Attribute", "Categorical", "Continuous", "Multiset", "Part", "PartsBatch", "PartsSchema"]
@@ -29,6 +30,12 @@ COUNT_KEY = "count"
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def __init__(self, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise PartsError(f"{type(self).__name__}: {describe_invalid(error)}") from None
 
 
 class Categorical(_Frozen):
@@ -46,7 +53,7 @@ class Categorical(_Frozen):
 
     def index(self, value: object, where: str) -> int:
         """Position of a category given by name, or by an integer that spells its name."""
-        name = str(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else value
+        name = _show(int(value)) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else value
         if isinstance(name, str) and name in self.categories:
             return self.categories.index(name)
         near = difflib.get_close_matches(name, self.categories, n=1) if isinstance(name, str) else []
@@ -61,8 +68,8 @@ class Continuous(_Frozen):
 
     type: Literal["continuous"] = "continuous"
     name: str = Field(min_length=1)
-    low: float
-    high: float
+    low: Annotated[float, Field(strict=True)]
+    high: Annotated[float, Field(strict=True)]
     unit: str = ""
 
     @model_validator(mode="after")
@@ -124,14 +131,6 @@ class PartsSchema(_Frozen):
             )
         return self
 
-    @classmethod
-    def make(cls, *attributes: Categorical | Continuous) -> PartsSchema:
-        """A schema of these attributes; a :class:`PartsError` if they do not go together."""
-        try:
-            return cls(attributes=attributes)
-        except ValidationError as error:
-            raise PartsError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
-
     @property
     def categorical(self) -> tuple[Categorical, ...]:
         """The categorical attributes."""
@@ -184,7 +183,7 @@ class PartsSchema(_Frozen):
             raise PartsError(f"{where} is empty: a whole needs at least one part")
         total = sum(count for _, count in runs)
         if total > MAX_PARTS:
-            raise PartsError(f"{where} has {total} parts, at most {MAX_PARTS} are allowed")
+            raise PartsError(f"{where} has {_show(total)} parts, at most {MAX_PARTS} are allowed")
         return Multiset(self, tuple(runs))
 
     def describe(self, part: Part) -> dict[str, str | float]:
@@ -306,7 +305,10 @@ def _count(value: object, where: str) -> int:
 
 def _show(value: object) -> str:
     """A short form of a value for messages."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # a number of more than 4300 digits, lists nested a thousand deep, a caller's own __repr__
+        return f"something of type {type(value).__name__} too large to show"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

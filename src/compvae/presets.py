@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from pydantic import ValidationError
 
+from compvae.checks import describe_invalid
 from compvae.config import (
     CollapsedConfig,
     GraphConfig,
@@ -17,7 +18,6 @@ from compvae.config import (
     PlacedConfig,
     PriorConfig,
     ZNetworkConfig,
-    describe_invalid,
 )
 from compvae.errors import ConfigError
 from compvae.problems import Problem

@@ -47,7 +47,7 @@ class Provenance:
 
 def save_network(directory: str | os.PathLike[str], network: CompVAE, provenance: Provenance) -> Path:
     """Write the three files: the directory holds the old model or the new one, never a mix."""
-    target = Path(directory)
+    target = _path(directory)
     weights = save({name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()})
     contents = {
         "format_version": FORMAT_VERSION,
@@ -75,7 +75,7 @@ def save_network(directory: str | os.PathLike[str], network: CompVAE, provenance
 
 def load_network(directory: str | os.PathLike[str]) -> tuple[CompVAE, Provenance]:
     """Rebuild the network, in evaluation mode, from its directory."""
-    source = Path(directory)
+    source = _path(directory)
     contents = _read_config(source / CONFIG)
     try:
         config = ModelConfig.read(contents["model"], f"{source / CONFIG}, model")
@@ -86,6 +86,12 @@ def load_network(directory: str | os.PathLike[str]) -> tuple[CompVAE, Provenance
         network = CompVAE(config)
     network.load_state_dict(tensors, assign=True)
     return network.eval(), Provenance(contents["problem"], contents["settings"], contents["notes"])
+
+
+def _path(directory: str | os.PathLike[str]) -> Path:
+    if not isinstance(directory, str | os.PathLike):
+        raise ModelFileError(f"a model directory is named by a text or a path, got {type(directory).__name__}")
+    return Path(directory)
 
 
 def _write(target: Path, files: Mapping[str, bytes]) -> None:
@@ -123,6 +129,8 @@ def _sync(directory: Path) -> None:
 def _read_config(path: Path) -> dict[str, Any]:
     """config.json, its outer fields checked."""
     try:
+        if path.exists() and not path.is_file():  # a pipe or a device could be read for ever
+            raise ModelFileError(f"{path} is not a regular file")
         if path.stat().st_size > MAX_CONFIG_BYTES:
             raise ModelFileError(
                 f"{path} has more than {MAX_CONFIG_BYTES} bytes, this is not the configuration of a model"
@@ -171,13 +179,15 @@ def _read_weights(path: Path, config: ModelConfig, sha256: str) -> dict[str, Ten
                 raise ModelFileError(
                     f"{path}: the weights are not those {CONFIG} was written with (sha256 differs); save again"
                 )
-            tensors = {name: handle.get_tensor(name).float() for name in expected}
+            tensors = {name: handle.get_tensor(name) for name in expected}
     except (SafetensorError, OSError, RuntimeError) as error:
         raise ModelFileError(f"{path}: cannot read the model's weights, {_reason(error)}") from None
     for name, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            raise ModelFileError(f"{path}: tensor {name!r} holds {tensor.dtype}, weights are floating-point numbers")
         if not torch.isfinite(tensor).all():
             raise ModelFileError(f"{path}: tensor {name!r} holds NaN or infinite values")
-    return tensors
+    return {name: tensor.float() for name, tensor in tensors.items()}
 
 
 def _sha256(path: Path) -> str:

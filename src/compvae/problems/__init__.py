@@ -17,6 +17,6 @@ PROBLEMS: dict[str, type[Problem]] = {Sines.name: Sines, Colours.name: Colours}
 
 def get(name: str, **settings: object) -> Problem:
     """The problem of that name, with its settings (such as ``phase_std`` or ``size``)."""
-    if name not in PROBLEMS:
+    if not isinstance(name, str) or name not in PROBLEMS:
         raise ConfigError(f"problem {name!r} is unknown, the problems are {', '.join(PROBLEMS)}")
     return PROBLEMS[name](**settings)

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 
 from compvae.batch import Batch, PaddedParts, pad
+from compvae.checks import allocate, at_least_one, describe_invalid, number_array
 from compvae.errors import ConfigError, DataError, PartsError
 from compvae.noise import Noise
 from compvae.parts import Multiset, PartsSchema
@@ -47,9 +48,7 @@ class Problem(ABC):
         try:
             self.settings = self.settings_class.model_validate(settings)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(step) for step in first["loc"])
-            raise ConfigError(f"problem {self.name}, setting {where or '?'}: {first['msg']}") from None
+            raise ConfigError(f"problem {self.name}, setting {describe_invalid(error)}") from None
 
     # -- tensors: what training and evaluation use ---------------------------------------------------------------
 
@@ -84,10 +83,9 @@ class Problem(ABC):
         """n draws of the hidden specifics, float32 (n, K, S), parts in the caller's order."""
         if context:
             raise PartsError(f"context: problem {self.name} has no covariates, leave context out")
-        if n < 1:
-            raise DataError(f"n must be at least 1, got {n}")
         composition, order = self._canonical(parts)
-        out = np.empty((n, len(order), len(self.specific_names)), dtype=np.float32)
+        n = at_least_one(n, "n")
+        out = allocate(n, len(order), len(self.specific_names))
         for rows, tile in self._tiles(composition, n):
             noise = Noise(seed, torch.arange(rows.start, rows.start + len(tile)))
             out[rows] = self.draw_specifics(tile, noise)[: rows.stop - rows.start].numpy()
@@ -97,12 +95,13 @@ class Problem(ABC):
         """x of these parts with these specifics, float32 (n, *shape).  specifics: (n, K, S), caller's order."""
         composition, order = self._canonical(parts)
         expected = (len(order), len(self.specific_names))
+        specifics = number_array(specifics, "specifics")
         if specifics.ndim != 3 or specifics.shape[1:] != expected:
             raise DataError(f"specifics must have shape (n, {expected[0]}, {expected[1]}), got {specifics.shape}")
-        out = np.empty((len(specifics), *self.shape), dtype=np.float32)
+        out = allocate(len(specifics), *self.shape)
         for rows, tile in self._tiles(composition, len(specifics)):
             hidden = torch.zeros(len(tile), *expected)
-            hidden[: rows.stop - rows.start] = torch.from_numpy(specifics[rows][:, order].astype(np.float32))
+            hidden[: rows.stop - rows.start] = torch.from_numpy(specifics[rows][:, order])
             out[rows] = self.combine(tile, hidden)[: rows.stop - rows.start].numpy()
         return out
 

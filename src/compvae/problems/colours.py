@@ -50,10 +50,12 @@ class Colours(Problem):
 
     def __init__(self, **settings: object) -> None:
         super().__init__(**settings)
-        self.schema = PartsSchema.make(
-            Categorical(name="colour", categories=tuple(COLOURS)),
-            Continuous(name="x", low=-1.0, high=1.0, unit="half widths to the right"),
-            Continuous(name="y", low=-1.0, high=1.0, unit="half heights downward"),
+        self.schema = PartsSchema(
+            attributes=(
+                Categorical(name="colour", categories=tuple(COLOURS)),
+                Continuous(name="x", low=-1.0, high=1.0, unit="half widths to the right"),
+                Continuous(name="y", low=-1.0, high=1.0, unit="half heights downward"),
+            )
         )
         self.shape = (3, self.settings.size, self.settings.size)
         self._palette = torch.tensor(list(COLOURS.values()))

@@ -48,11 +48,12 @@ class Sines(Problem):
     def __init__(self, **settings: object) -> None:
         super().__init__(**settings)
         names = tuple(str(f) for f in range(1, FREQUENCIES + 1))
-        self.schema = PartsSchema.make(Categorical(name="frequency", categories=names))
+        self.schema = PartsSchema(attributes=(Categorical(name="frequency", categories=names),))
         self.shape = (self.settings.timesteps,)
         # a cos(wt + k) = (a cos k) cos wt - (a sin k) sin wt: one product of a (B, 20) with a (20, T) matrix
         time = torch.arange(self.settings.timesteps, dtype=torch.float64) / self.settings.resolution
         angle = 2 * math.pi * torch.arange(1, FREQUENCIES + 1, dtype=torch.float64)[:, None] * time
+        self._centre, self._spread = torch.tensor([1.0, 0.0]), torch.tensor([0.3, self.settings.phase_std])
         self._waves = torch.cat([angle.cos(), -angle.sin()]).float()
 
     def draw_parts(self, sizes: Tensor, noise: Noise) -> PaddedParts:
@@ -65,13 +66,15 @@ class Sines(Problem):
     def draw_specifics(self, parts: PaddedParts, noise: Noise) -> Tensor:
         """(amplitude, phase) of each part, (B, K, 2)."""
         unit = noise.normal("specifics", parts.kind.shape[1], 2)
-        return unit * unit.new_tensor([0.3, self.settings.phase_std]) + unit.new_tensor([1.0, 0.0])
+        return torch.addcmul(self._centre, unit, self._spread)
 
     def combine(self, parts: PaddedParts, specifics: Tensor) -> Tensor:
         """specifics: (B, K, 2) -> x (B, T)."""
-        amplitude, phase = (specifics * parts.mask[..., None]).unbind(-1)
+        amplitude, phase = specifics.unbind(-1)
+        amplitude = amplitude * parts.mask
         spectrum = specifics.new_zeros(len(parts), 2 * FREQUENCIES)
         spectrum.scatter_add_(1, parts.kind, amplitude * phase.cos())
         spectrum.scatter_add_(1, parts.kind + FREQUENCIES, amplitude * phase.sin())
         size = parts.sizes[:, None].to(specifics.dtype)
-        return size * torch.tanh(self.settings.C / size * (spectrum @ self._waves.to(specifics.dtype)))
+        curve = spectrum @ self._waves.to(specifics.dtype)
+        return curve.mul_(self.settings.C / size).tanh_().mul_(size)
