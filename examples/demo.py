@@ -6,7 +6,6 @@ make demo            # or: python examples/demo.py --out runs/demo --steps 3000
 from __future__ import annotations
 
 import argparse
-import html
 import io
 import time
 from pathlib import Path
@@ -34,7 +33,7 @@ PARTS = {"3": 2, "7": 1}
 SIZES = (1, 2, 4, 8, 16, 30)
 TRAINED = 16
 FLOOR_PAIRS = 20
-TRUE, OURS, FORGOTTEN = "#777777", "#1f77b4", "#d98c5f"
+TRUE, OURS, OBSERVED = "#777777", "#1f77b4", "#d98c5f"
 
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -49,12 +48,9 @@ table {{ border-collapse: collapse }} td, th {{ padding: .2rem .8rem; text-align
 </style>
 <h1>A small model of curves made of sine waves</h1>
 <p>{summary}</p>
-<h2>Samples beside the truth</h2>
-<figure>{samples}<figcaption>Twelve draws each for two waves of frequency 3 and one of 7, as the exact
-generator draws them and as the model does.</figcaption></figure>
-<h2>An edit beside the exact counterfactual</h2>
-<figure>{edit}<figcaption>An observed curve, and the same curve after its wave of frequency 7 is removed: by the model,
-and exactly. Removal error over 500 curves: {ratio:.3f} of that of forgetting the curve and drawing
+<figure>{overview}<figcaption>Above: twelve draws each for two waves of frequency 3 and one of 7, by the exact generator
+and by the model. Below: an observed curve, and the same curve after its wave of frequency 7 is removed, by the model
+and exactly. Over 500 curves the error of the removal is {ratio:.3f} of that of forgetting the curve and drawing
 anew.</figcaption></figure>
 <h2>How far samples are from the truth</h2>
 <p>relED, the relative energy distance, against the number of parts K (trained on K up to {trained}), one random
@@ -85,11 +81,11 @@ def main() -> None:
     np.savez_compressed(args.out / "samples.npz", x=x)
 
     print("measuring", flush=True)
-    summary = f"Trained for {args.steps} steps in {seconds:.0f} s on one thread, seed {args.seed}."
+    overview = as_svg(overview_figure(model, problem))
+    (args.out / "overview.svg").write_text(overview, encoding="utf-8")
     page = PAGE.format(
-        summary=html.escape(summary),
-        samples=as_svg(samples_figure(x[:12], problem.truth(PARTS, 12, seed=1))),
-        edit=as_svg(edit_figure(model, problem)),
+        summary=f"Trained for {args.steps} steps in {seconds:.0f} s on one thread, seed {args.seed}.",
+        overview=overview,
         ratio=removal_ratio(model, problem),
         trained=TRAINED,
         pairs=FLOOR_PAIRS,
@@ -128,25 +124,29 @@ def removal_ratio(model: Model, problem: Problem, n: int = 500) -> float:
     return edit_ratio(without_seven(model, problem.whole(PARTS, hidden)), exact, problem.truth({"3": 2}, n, seed=6))
 
 
-def samples_figure(ours: np.ndarray, true: np.ndarray) -> Figure:
-    figure, axes = plt.subplots(1, 2, figsize=(9, 2.8), sharey=True)
-    for axis, curves, colour, title in ((axes[0], true, TRUE, "truth"), (axes[1], ours, OURS, "model")):
-        axis.plot(curves.T, color=colour, alpha=0.6, linewidth=0.9)
-        axis.set(title=title, xlabel="t")
-    axes[0].set_ylabel("x(t)")
-    return figure
-
-
-def edit_figure(model: Model, problem: Problem) -> Figure:
+def overview_figure(model: Model, problem: Problem) -> Figure:
+    """Samples beside the truth, and an edit beside the exact counterfactual."""
     hidden = problem.specifics(PARTS, 1, seed=11)
-    x, exact = problem.whole(PARTS, hidden), problem.whole({"3": 2}, hidden[:, :2])
-    figure, axes = plt.subplots(1, 2, figsize=(9, 2.8), sharey=True)
-    axes[0].plot(x[0], color=FORGOTTEN)
-    axes[0].set(title="observed: 3, 3 and 7", xlabel="t", ylabel="x(t)")
-    axes[1].plot(exact[0], color=TRUE, linewidth=3, alpha=0.6, label="exact")
-    axes[1].plot(without_seven(model, x)[0], color=OURS, linewidth=1.2, label="model")
-    axes[1].set(title="7 removed", xlabel="t")
-    axes[1].legend(frameon=False)
+    observed, exact = problem.whole(PARTS, hidden), problem.whole({"3": 2}, hidden[:, :2])
+    figure, ((truth, ours), (before, after)) = plt.subplots(2, 2, figsize=(9, 5), sharex=True, sharey=True)
+    truth.plot(problem.truth(PARTS, 12, seed=1).T, color=TRUE, alpha=0.6, linewidth=0.9)
+    ours.plot(model.sample(PARTS, 12, seed=1).T, color=OURS, alpha=0.6, linewidth=0.9)
+    before.plot(observed[0], color=OBSERVED)
+    after.plot(exact[0], color=TRUE, linewidth=3, alpha=0.6, label="exact")
+    after.plot(without_seven(model, observed)[0], color=OURS, linewidth=1.2, label="model")
+    after.legend(frameon=False, loc="upper right")
+    titles = (
+        "the truth, parts 3, 3 and 7",
+        "the model, same parts",
+        "an observed curve of 3, 3 and 7",
+        "its part 7 removed",
+    )
+    for axis, title in zip((truth, ours, before, after), titles, strict=True):
+        axis.set_title(title, fontsize=10)
+    for axis in (before, after):
+        axis.set_xlabel("t")
+    for axis in (truth, before):
+        axis.set_ylabel("x(t)")
     return figure
 
 
