@@ -11,23 +11,22 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
 
-from compvae import presets, problems
+import compvae
+from compvae import problems
 from compvae.batch import Batch, PaddedParts
-from compvae.compose import Model
 from compvae.generation import generate
 from compvae.inference import infer
 from compvae.measures import edit_ratio, rel_ed
 from compvae.model import CompVAE
 from compvae.noise import Noise
 from compvae.problems import Problem
-from compvae.storage import Provenance
-from compvae.train.loop import say, train
-from compvae.train.schedule import RECIPES
 
 SIZES = {"sines": (1, 2, 4, 8, 16, 30, 100, 1000), "colours": (2, 4, 8, 12, 16)}
 EDIT_SIZES = {"sines": (2, 4, 8), "colours": (3, 4, 8)}
@@ -89,16 +88,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("-n", type=int, default=1000)
-    parser.add_argument("--save", help="directory for the model")
+    parser.add_argument("--out", help="directory of the run, a temporary one if left out")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     problem = problems.get(args.problem)
     start = time.perf_counter()
-    recipe = RECIPES[problem.name, "small"].model_copy(update={"steps": args.steps})
-    model = train(problem, presets.preset(problem, "small"), recipe, args.seed, say(every=500))
-    if args.save:
-        notes = {"trained by": f"benchmarks/train_small.py {args.problem} --steps {args.steps} --seed {args.seed}"}
-        Model(model, Provenance(problem.name, {}, notes)).save(args.save)
+    out = Path(args.out or tempfile.mkdtemp()) / f"{args.problem}-{args.seed}"
+    run = compvae.fit(args.problem, out=out, steps=args.steps, seed=args.seed, threads=args.threads, show=True)
+    model = run.model.network
     print(json.dumps({"command": vars(args), "train_seconds": round(time.perf_counter() - start)}), flush=True)
     for size in SIZES[problem.name]:
         value, error = generation(model, problem, size, args.n, 8)

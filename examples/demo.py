@@ -14,16 +14,14 @@ import matplotlib as mpl
 import numpy as np
 import torch
 
-from compvae import presets, problems
+import compvae
+from compvae import problems
 from compvae.batch import Batch, collate
 from compvae.compose import Model
 from compvae.inference import infer
 from compvae.measures import edit_ratio, rel_ed, rel_ed_floor
 from compvae.noise import Noise
 from compvae.problems import Problem
-from compvae.storage import Provenance
-from compvae.train.loop import say, train
-from compvae.train.schedule import RECIPES
 
 mpl.use("svg")
 from matplotlib import pyplot as plt
@@ -68,15 +66,10 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=0)
     args = arguments.parse_args()
 
-    torch.set_num_threads(1)  # networks this small gain nothing from a second, and lose much on a busy machine
     problem, start = problems.get("sines"), time.perf_counter()
     print(f"training the small model of {problem.name}: {args.steps} steps", flush=True)
-    recipe = RECIPES["sines", "small"].model_copy(update={"steps": args.steps})
-    network = train(problem, presets.preset(problem, "small"), recipe, args.seed, say(every=max(1, args.steps // 10)))
-    seconds = time.perf_counter() - start
-    notes = {"steps": str(args.steps), "seed": str(args.seed), "trained in": f"{seconds:.0f} s"}
-    model = Model(network, Provenance(problem.name, {}, notes))
-    model.save(args.out / "model")
+    run = compvae.fit("sines", out=args.out, steps=args.steps, seed=args.seed, show=True)
+    model, seconds = run.model, time.perf_counter() - start
     x = model.sample(PARTS, n=1000, seed=args.seed)
     np.savez_compressed(args.out / "samples.npz", x=x)
 
@@ -84,7 +77,7 @@ def main() -> None:
     overview = as_svg(overview_figure(model, problem))
     (args.out / "overview.svg").write_text(overview, encoding="utf-8")
     page = PAGE.format(
-        summary=f"Trained for {args.steps} steps in {seconds:.0f} s on one thread, seed {args.seed}.",
+        summary=f"Trained for {args.steps} steps in {seconds:.0f} s seed {args.seed}.",
         overview=overview,
         ratio=removal_ratio(model, problem),
         trained=TRAINED,

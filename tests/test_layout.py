@@ -10,7 +10,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src" / "compvae"
 
 ORDER = """
-errors checks noise parts batch context
+errors checks files noise parts batch context
 problems.base problems.sines problems.colours problems
 distributions config aggregation
 nn nn.residual nn.embedding nn.graph nn.trunks
@@ -18,8 +18,8 @@ scale prior
 posterior.base posterior.collapsed posterior.graph posterior.per_part posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
 model inference objective generation presets measures storage compose
-train train.schedule train.step train.loop
-api cli __main__
+train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.loop train.observers
+train.runs api cli __main__
 """.split()
 
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from compvae import measures, problems
-    from compvae.api import load
+    from compvae.api import Run, fit, load
     from compvae.compose import Model
     from compvae.errors import CompVAEError
     from compvae.parts import Categorical, Continuous, PartsBatch, PartsSchema
 
 __version__ = "0.1.0"
 __all__ = [
-    "Categorical", "CompVAEError", "Continuous", "Model", "PartsBatch", "PartsSchema", "__version__", "load",
-    "measures", "problems",
+    "Categorical", "CompVAEError", "Continuous", "Model", "PartsBatch", "PartsSchema", "Run", "__version__", "fit",
+    "load", "measures", "problems",
 ]  # fmt: skip
 
 _HOMES = {
@@ -28,6 +28,8 @@ _HOMES = {
     "Model": "compvae.compose",
     "PartsBatch": "compvae.parts",
     "PartsSchema": "compvae.parts",
+    "Run": "compvae.api",
+    "fit": "compvae.api",
     "load": "compvae.api",
     "measures": "",
     "problems": "",

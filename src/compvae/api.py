@@ -1,16 +1,53 @@
-"""load: a model by its name or its directory."""
+"""fit: train a model; load: a model by its name or its directory."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from compvae.compose import Model
 from compvae.errors import ModelFileError
+from compvae.train.observers import read_metrics
+from compvae.train.runs import train_run
 
-__all__ = ["load", "shipped"]
+__all__ = ["Run", "fit", "load", "shipped"]
 
 SHIPPED = Path(__file__).parent / "models"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished training run.  metrics: the lines of metrics.jsonl."""
+
+    model: Model
+    metrics: list[dict[str, Any]]
+    directory: Path
+
+
+def fit(
+    problem: str,
+    preset: str = "small",
+    out: str | os.PathLike[str] = "runs/mine",
+    steps: int | None = None,
+    seed: int = 0,
+    resume: bool = False,
+    minutes: float | None = None,
+    show: bool = False,
+    **options: Any,
+) -> Run:
+    """Train a preset on a problem; ``options`` are fields of the run or its recipe (batch, rate, devices, ...).
+
+    A directory that is not empty needs resume=True.  A signal saves the run, then KeyboardInterrupt is raised.
+    """
+    given = {"problem": problem, "preset": preset, "steps": steps, "seed": seed, **options}
+    outcome = train_run(given, out, resume, minutes, show)
+    if outcome.stopped:
+        raise KeyboardInterrupt(
+            f"stopped by signal {outcome.stopped} after step {outcome.steps}; resume with resume=True"
+        )
+    return Run(load(outcome.directory), read_metrics(outcome.directory / "metrics.jsonl"), outcome.directory)
 
 
 def shipped() -> list[str]:

@@ -52,6 +52,11 @@ class PaddedParts:
         """The parts of some of the wholes."""
         return replace(self, kind=self.kind[rows], features=self.features[rows], mask=self.mask[rows])
 
+    def to(self, device: torch.device) -> PaddedParts:
+        """The same parts on another device."""
+        kind, features, mask = (t.to(device) for t in (self.kind, self.features, self.mask))
+        return PaddedParts(kind, features, mask, self.n_kinds)
+
     def counted(self) -> CountedParts:
         """The same compositions as counts; continuous attributes have no counted form."""
         if self.features.shape[-1]:
@@ -85,6 +90,10 @@ class CountedParts:
     def rows(self, rows: Tensor | slice) -> CountedParts:
         """The parts of some of the wholes."""
         return CountedParts(self.counts[rows])
+
+    def to(self, device: torch.device) -> CountedParts:
+        """The same parts on another device."""
+        return CountedParts(self.counts.to(device))
 
     def counted(self) -> CountedParts:
         """This view itself."""
@@ -159,6 +168,12 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Batch:
+        """The same batch elsewhere, x and context as floating-point numbers of this type."""
+        context = None if self.context is None else self.context.to(device, dtype)
+        shared = None if self.shared is None else replace(self.shared, group=self.shared.group.to(device))
+        return Batch(self.x.to(device, dtype), self.parts.to(device), context, shared)
 
 
 def collate(compositions: Sequence[Multiset], dtype: torch.dtype = torch.float32) -> Parts:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from compvae.errors import CompVAEError
+from compvae.errors import CheckpointError, CompVAEError, ConfigError, DivergenceError, ModelFileError, OutputError
 
 __all__ = ["app", "main"]
 
@@ -56,10 +57,83 @@ def problems(as_json: AsJson = False) -> None:
         print(f"  presets {', '.join(row['presets'])}")
 
 
+@app.command()
+def train(
+    problem: Annotated[str | None, typer.Argument(help="A problem by name: sines or colours.")] = None,
+    out: Annotated[Path, typer.Option(help="Directory of the run.")] = Path("runs/mine"),
+    preset: Annotated[str | None, typer.Option(help="small (minutes on two cores) or paper (layer for layer).")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Training steps; the preset has a default.")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.01, help="Turned into steps by a measurement, once.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides everything random.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest readable checkpoint.")] = False,
+    config: Annotated[Path | None, typer.Option(help="TOML file of options, or another run's config.json.")] = None,
+    devices: Annotated[int | None, typer.Option(min=1, help="Processes, one a device.")] = None,
+    accelerator: Annotated[str | None, typer.Option(help="cpu, cuda, mps, auto.")] = None,
+    precision: Annotated[str | None, typer.Option(help="32, 64 or bf16-mixed.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of each process; measured if not given.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Wholes a step, over all processes.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Adam's rate.")] = None,
+    average: Annotated[float | None, typer.Option(help="Decay of a moving average of the weights, 0 for none.")] = None,
+    patience: Annotated[int | None, typer.Option(help="Held-out checks without gain before stopping.")] = None,
+    checkpoint_every: Annotated[int | None, typer.Option(min=1, help="Steps between checkpoints.")] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write for TensorBoard too (extra track).")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Build, do a few steps, say sizes and time; write nothing.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model on a problem; interrupted, it saves and can be resumed exactly."""
+    from dataclasses import asdict
+
+    from compvae.train.runs import estimate, outcome_dict, train_run
+    from compvae.train.settings import read_options
+
+    flags = {
+        "problem": problem, "preset": preset, "steps": steps, "seed": seed, "devices": devices, "batch": batch,
+        "accelerator": accelerator, "precision": precision, "threads": threads, "rate": rate, "average": average,
+        "patience": patience, "checkpoint_every": checkpoint_every,
+    }  # fmt: skip
+    if steps is not None and minutes is not None:
+        raise ConfigError("--steps and --minutes both say how long to train; give one of them")
+    given = {key: value for key, value in flags.items() if value is not None}
+    options = {**(read_options(config) if config else {}), **given}
+    if not resume and "problem" not in options:
+        raise ConfigError("name a problem (compvae problems lists them), or a run to go on with by --resume --out DIR")
+    if dry_run:
+        found = estimate(options)
+        text = f"{found.parameters:,} parameters, {found.step_seconds * 1000:.0f} ms a step on {found.threads} threads"
+        _tell(asdict(found), f"{text}, about {found.minutes:.1f} minutes in all", as_json)
+        return
+    outcome = train_run(options, out, resume, minutes, show=not quiet, tensorboard=tensorboard)
+    if outcome.message:
+        print(outcome.message, file=sys.stderr)
+    skipped = f", {outcome.skipped} steps skipped as not finite" if outcome.skipped else ""
+    ended = f"stopped by signal {outcome.stopped}, saved" if outcome.stopped else f"the model is in {out / 'model'}"
+    _tell(outcome_dict(outcome), f"{outcome.steps} steps done{skipped}; {ended}", as_json)
+    if outcome.stopped:
+        raise typer.Exit(128 + outcome.stopped)
+
+
+def _tell(data: dict[str, Any], text: str, as_json: bool) -> None:
+    print(json.dumps(data) if as_json else text)
+
+
+EXIT_CODES: tuple[tuple[type[CompVAEError], int], ...] = (
+    (OutputError, 1),
+    (CheckpointError, 3),
+    (ModelFileError, 3),
+    (DivergenceError, 4),
+    (CompVAEError, 2),
+)
+
+
 def main() -> None:
-    """Run a command; an error of the user's is one line on stderr and exit code 2."""
+    """Run a command; an error is one line on stderr and an exit code that says of which kind it was."""
     try:
         app()
     except CompVAEError as error:
         print(f"compvae: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+        raise SystemExit(next(code for kind, code in EXIT_CODES if isinstance(error, kind))) from None

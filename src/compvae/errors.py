@@ -4,7 +4,10 @@ Everything a caller can get wrong derives from :class:`CompVAEError`, itself a `
 escapes from this package is a defect of ours.
 """
 
-__all__ = ["CompVAEError", "ConfigError", "DataError", "ModelFileError", "PartsError"]
+__all__ = [
+    "CheckpointError", "CompVAEError", "ConfigError", "DataError", "DivergenceError", "ModelFileError", "OutputError",
+    "PartsError",
+]  # fmt: skip
 
 
 class CompVAEError(ValueError):
@@ -21,6 +24,18 @@ class ConfigError(CompVAEError):
 
 class DataError(CompVAEError):
     """An array given as observed data does not have the form the model expects."""
+
+
+class OutputError(CompVAEError):
+    """Something cannot be written: no space, no permission, or files are in the way."""
+
+
+class CheckpointError(CompVAEError):
+    """A checkpoint cannot be read, or does not belong to this run."""
+
+
+class DivergenceError(CompVAEError):
+    """Training went on diverging after it was rolled back with a lower rate."""
 
 
 class ModelFileError(CompVAEError):

@@ -84,6 +84,10 @@ class Noise:
         """
         return Noise(self.seed, self.rows[rows], *self.fold_keys)
 
+    def to(self, device: torch.device) -> Noise:
+        """The same noise, drawn on another device."""
+        return Noise(self.seed, self.rows.to(device), *self.fold_keys)
+
     def common(self) -> Noise:
         """One row of noise that does not depend on the rows: for what a whole batch shares."""
         return Noise(self.seed, torch.full((1,), -1, device=self.rows.device), *self.fold_keys)

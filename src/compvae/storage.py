@@ -23,6 +23,7 @@ from torch import Tensor
 
 from compvae.config import ModelConfig
 from compvae.errors import ConfigError, ModelFileError
+from compvae.files import reason, sync_directory
 from compvae.model import CompVAE
 
 __all__ = ["FORMAT_VERSION", "Provenance", "load_network", "save_network"]
@@ -69,7 +70,7 @@ def save_network(directory: str | os.PathLike[str], network: CompVAE, provenance
             raise ModelFileError(f"{target} holds other files ({strangers[0]}); name an empty or new directory")
         _write(target, files)
     except OSError as error:
-        raise ModelFileError(f"{target}: cannot write the model, {_reason(error)}") from None
+        raise ModelFileError(f"{target}: cannot write the model, {reason(error)}") from None
     return target
 
 
@@ -105,25 +106,16 @@ def _write(target: Path, files: Mapping[str, bytes]) -> None:
                 handle.write(data)
                 handle.flush()
                 os.fsync(handle.fileno())
-        _sync(stage)
+        sync_directory(stage)
         if target.exists():
             target.replace(old)
         stage.replace(target)
-        _sync(target.parent)
+        sync_directory(target.parent)
     finally:
         if old.exists() and not target.exists():
             old.replace(target)
         shutil.rmtree(stage, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
-
-
-def _sync(directory: Path) -> None:
-    """Make renames inside the directory survive a power cut."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -137,7 +129,7 @@ def _read_config(path: Path) -> dict[str, Any]:
             )
         contents = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ModelFileError(f"{path}: cannot read the model's configuration, {_reason(error)}") from None
+        raise ModelFileError(f"{path}: cannot read the model's configuration, {reason(error)}") from None
     except (ValueError, RecursionError) as error:
         if isinstance(error, ModelFileError):
             raise
@@ -181,7 +173,7 @@ def _read_weights(path: Path, config: ModelConfig, sha256: str) -> dict[str, Ten
                 )
             tensors = {name: handle.get_tensor(name) for name in expected}
     except (SafetensorError, OSError, RuntimeError) as error:
-        raise ModelFileError(f"{path}: cannot read the model's weights, {_reason(error)}") from None
+        raise ModelFileError(f"{path}: cannot read the model's weights, {reason(error)}") from None
     for name, tensor in tensors.items():
         if not tensor.is_floating_point():
             raise ModelFileError(f"{path}: tensor {name!r} holds {tensor.dtype}, weights are floating-point numbers")
@@ -193,10 +185,6 @@ def _read_weights(path: Path, config: ModelConfig, sha256: str) -> dict[str, Ten
 def _sha256(path: Path) -> str:
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 
 def _card(network: CompVAE, provenance: Provenance) -> str:

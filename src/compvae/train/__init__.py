@@ -1,1 +1,1 @@
-"""Training: schedules as pure functions of the step, and one step."""
+"""Training: schedules as pure functions of the step, one step, the loop, checkpoints, processes, a run's directory."""

@@ -1,77 +1,206 @@
-"""The loop: data of step s from (seed, s), a step, and whoever wants to know about it.
+"""The loop: data of step s from (seed, s), a step, checkpoints, held-out checks, rollbacks, and whoever wants to know.
 
-Everything random in step s is a function of (seed, s, example), never of a stream: a run is a function of its seed.
+Everything random in step s is a function of (seed, s, example), never of a stream: a run is a function of its
+configuration, interrupted or not, in one process or in several.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from compvae.config import ModelConfig
+import torch
+from torch import Tensor
+
+from compvae.batch import Batch
+from compvae.errors import DivergenceError, OutputError
 from compvae.model import CompVAE
 from compvae.noise import Noise
-from compvae.problems import Problem
-from compvae.train.schedule import Recipe, largest_size
+from compvae.objective import elbo
+from compvae.train.checkpoint import Checkpoints, RunState, restore, snapshot
+from compvae.train.engine import Engine
+from compvae.train.schedule import largest_size
+from compvae.train.settings import RunConfig
+from compvae.train.signals import Signals
 from compvae.train.step import Step, optimiser_for, train_step
 
-__all__ = ["Progress", "say", "train"]
+__all__ = ["Event", "Observer", "Trainer"]
+
+HELD_OUT = -1  # the fold of the held-out examples: no training step has this number
 
 
 @dataclass(frozen=True)
-class Progress:
-    """What an observer is told after a step.
+class Event:
+    """What observers are told after a step.
 
-    seconds: since the start.  drawing: of these, how many went into data.  size: K at most.
+    step: steps done.  size: K at most.  seconds: since this process began.  drawing: of these, spent on data.
+    held_out: the held-out bound, where it was computed.  note: something a person should know.
     """
 
     step: int
-    steps: int
-    seconds: float
-    drawing: float
     size: int
     result: Step
+    seconds: float
+    drawing: float
+    held_out: float | None = None
+    note: str = ""
 
 
-def train(
-    problem: Problem,
-    config: ModelConfig,
-    recipe: Recipe,
-    seed: int = 0,
-    observe: Callable[[Progress], None] | None = None,
-) -> CompVAE:
-    """A model of this configuration, trained on fresh examples of the problem."""
-    model = CompVAE.seeded(config, seed)
-    optimiser, start, drawing = optimiser_for(model, recipe), time.perf_counter(), 0.0
-    for step in range(recipe.steps):
-        before = time.perf_counter()
-        noise = Noise(seed, recipe.batch, step)
-        size = largest_size(recipe, step, problem.max_parts)
-        batch = problem.draw(size, noise)
-        drawing += time.perf_counter() - before
-        result = train_step(model, optimiser, recipe, batch, noise, step)
-        if observe is not None:
-            observe(Progress(step + 1, recipe.steps, time.perf_counter() - start, drawing, size, result))
-    return model.eval()
+Observer = Callable[[Event], None]
 
 
-def say(every: int) -> Callable[[Progress], None]:
-    """An observer that writes a line to stderr now and then: where it stands, rate, time left."""
+class Trainer:
+    """A model being trained, and all that changes with it."""
 
-    def observe(progress: Progress) -> None:
-        if progress.step % every and progress.step != progress.steps:
-            return
-        rate, bound = progress.step / progress.seconds, progress.result.bound
-        bits, total = float(bound.w.detach().mean()) / math.log(2), float(bound.total.detach().mean())
-        left = (progress.steps - progress.step) / rate
-        print(
-            f"step {progress.step}/{progress.steps}, K <= {progress.size}, w {bits:.1f} bits, bound {total:.1f} nats, "
-            f"{rate:.1f} steps/s, data {progress.drawing / progress.seconds:.1%} of the time, {left:.0f} s left",
-            file=sys.stderr,
-            flush=True,
+    def __init__(self, config: RunConfig, engine: Engine | None = None) -> None:
+        self.config, self.engine = config, engine or Engine()
+        self.problem = config.make_problem()
+        self.model = CompVAE.seeded(config.model, config.seed).to(self.engine.device, self.engine.dtype)
+        self.optimiser = optimiser_for(self.model, config.recipe)
+        averaged = config.recipe.average > 0
+        self.average = {k: v.clone() for k, v in self.model.state_dict().items()} if averaged else {}
+        self.state = RunState()
+        self.seconds = self.drawing = 0.0
+
+    # -- one step ------------------------------------------------------------------------------------------------
+
+    def batch(self, step: int) -> tuple[Batch, Noise]:
+        """This process's rows of the data of a step, and their noise."""
+        noise = Noise(self.config.seed, self.engine.rows(self.config.recipe.batch), step)
+        batch = self.problem.draw(self.size(step), noise).to(self.engine.device, self.engine.dtype)
+        return batch, noise.to(self.engine.device)
+
+    def size(self, step: int) -> int:
+        """K at most at this step."""
+        return largest_size(self.config.recipe, step, self.problem.max_parts)
+
+    def advance(self, stop: int = 0) -> Step:
+        """Do the next step."""
+        started = time.perf_counter()
+        step = self.state.step
+        batch, noise = self.batch(step)
+        self.drawing += time.perf_counter() - started
+        result = train_step(
+            self.model, self.optimiser, self.config.recipe, batch, noise, step, self.engine, self.state.slower, stop
         )
+        self.state.step += 1
+        self.state.skipped += not result.applied
+        self.state.streak = 0 if result.applied else self.state.streak + 1
+        if result.applied:
+            self._follow()
+        self.seconds += time.perf_counter() - started
+        return result
 
-    return observe
+    @torch.no_grad()
+    def _follow(self) -> None:
+        """average <- decay average + (1 - decay) weights, prior moments included."""
+        now = self.model.state_dict()
+        for name, value in self.average.items():
+            value.lerp_(now[name], 1 - self.config.recipe.average)
+
+    @torch.no_grad()
+    def held_out_bound(self) -> float:
+        """The bound of wholes that no step trains on, nats a whole; every process computes the same."""
+        noise = Noise(self.config.seed, self.config.held_out, HELD_OUT)
+        batch = self.problem.draw(self.problem.max_parts, noise).to(self.engine.device, self.engine.dtype)
+        model = self.finished()
+        with self.engine.autocast():
+            return float(elbo(model, batch, noise.to(self.engine.device)).total.double().mean())
+
+    def finished(self) -> CompVAE:
+        """The model a user gets: the average where one is kept, in evaluation mode."""
+        if not self.average:
+            return self.model.eval()
+        with torch.device("meta"):
+            model = CompVAE(self.config.model)
+        model.load_state_dict(self.average, assign=True)
+        return model.eval()
+
+    # -- the run -------------------------------------------------------------------------------------------------
+
+    def run(self, checkpoints: Checkpoints, observers: Sequence[Observer] = ()) -> int:
+        """Train to the end.  Returns 0, or the signal by which the run was stopped, after saving."""
+        if self.state.step == 0 and not checkpoints.paths():
+            self._save(checkpoints)
+        with Signals() as signals:
+            while self.state.step < self.config.recipe.steps:
+                result = self.advance(signals.number)
+                event = self._after(result, checkpoints)
+                if self.engine.main:
+                    for observer in observers:
+                        observer(event)
+                if result.stop:
+                    self._save(checkpoints)
+                    return result.stop
+                if self._tired():
+                    break
+        self._save(checkpoints)
+        return 0
+
+    def _after(self, result: Step, checkpoints: Checkpoints) -> Event:
+        """Roll back, check, save: what is due after a step."""
+        step, note, held_out = self.state.step, "", None
+        if self.state.streak >= self.config.tolerate:
+            note = self._roll_back(checkpoints, result)
+        elif self.state.streak:
+            pass  # in the middle of bad steps nothing is worth checking, or keeping to go back to
+        elif step % self.config.check_every == 0 or step == self.config.recipe.steps:
+            held_out = self.held_out_bound()
+            better = math.isfinite(held_out) and (self.state.best is None or held_out > self.state.best)
+            self.state.best = held_out if better else self.state.best
+            self.state.waiting = 0 if better else self.state.waiting + 1
+            if better:
+                self._save(checkpoints, best=True)
+        if not self.state.streak and not note and step % self.config.checkpoint_every == 0:
+            self._save(checkpoints)
+        return Event(step, self.size(step - 1), result, self.seconds, self.drawing, held_out, note)
+
+    def _tired(self) -> bool:
+        """True where the held-out bound has not improved for as many checks as patience allows."""
+        return 0 < self.config.patience <= self.state.waiting
+
+    def _save(self, checkpoints: Checkpoints, best: bool = False) -> None:
+        """One process writes; if it cannot, all of them stop with the same error."""
+        tensors, state = snapshot(self.model, self.optimiser, self.average, self.state)
+        _require_finite(tensors)
+        failure: OutputError | None = None
+        if self.engine.main:
+            try:
+                checkpoints.save(tensors, state, best)
+            except OutputError as error:
+                failure = error
+        failed = torch.tensor(float(failure is not None), device=self.engine.device)
+        self.engine.sum_([failed])
+        if failed:
+            raise failure or OutputError("another process could not write the checkpoint")
+
+    def resume(self, checkpoints: Checkpoints) -> str:
+        """Take up the newest readable checkpoint; says which, and what was passed over."""
+        path, tensors, state, passed = checkpoints.newest()
+        restore(tensors, self.model, self.optimiser, self.average)
+        self.state = state
+        return "; ".join([f"resumed from {path}", *(f"passed over: {why}" for why in passed)])
+
+    def _roll_back(self, checkpoints: Checkpoints, result: Step) -> str:
+        """Back to the last checkpoint, with half the rate; give up after a few times."""
+        failed, rollbacks = self.state.step, self.state.rollbacks
+        if rollbacks >= self.config.rollbacks:
+            raise DivergenceError(
+                f"training diverges: the {result.fault} was not finite for {self.state.streak} steps in a row "
+                f"up to step {failed}, "
+                f"also after {rollbacks} rollbacks to a rate of {self.state.slower:g} times the first; "
+                f"lower the rate, or look at the data of these steps"
+            )
+        skipped, slower = self.state.skipped, self.state.slower * 0.5
+        self.resume(checkpoints)
+        self.state.rollbacks, self.state.slower, self.state.skipped = rollbacks + 1, slower, skipped
+        self.state.streak = 0
+        return f"the {result.fault} was not finite up to step {failed}: back to step {self.state.step}, rate halved"
+
+
+def _require_finite(tensors: dict[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise DivergenceError(f"training diverged: {name} is not finite; the last checkpoint is intact")

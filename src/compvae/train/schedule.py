@@ -19,6 +19,7 @@ class Recipe(BaseModel):
 
     kl_from: weight of the KL at the first step, rising to 1 at ``kl_until`` of the budget.
     m_step_from: share of the budget after which the prior's moments follow the posterior's.
+    average: decay of a moving average of weights and prior moments, which then is the model; 0 for none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -32,6 +33,7 @@ class Recipe(BaseModel):
     kl_from: float = Field(1.0, gt=0, le=1)
     kl_until: float = Field(0.5, gt=0, le=1)
     m_step_from: float = Field(0.0, ge=0, le=1)
+    average: float = Field(0.0, ge=0, lt=1)
 
 
 RECIPES: dict[tuple[str, str], Recipe] = {

@@ -1,17 +1,24 @@
-"""One step: theta, phi climb the gradient of the bound, the prior's moments take their M-step  (paper, Alg. 1)."""
+"""One step: theta, phi climb the gradient of the bound, the prior's moments take their M-step  (paper, Alg. 1).
+
+Every process computes its rows of the global batch; one sum over the processes later all hold the same gradient, the
+same statistics and the same verdict.  What is not finite never reaches the weights or the prior.
+"""
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from compvae.batch import Batch
 from compvae.model import CompVAE
 from compvae.noise import Noise
 from compvae.objective import Bound, elbo
-from compvae.prior import TablePrior
+from compvae.prior import PriorStatistics, TablePrior
+from compvae.train.engine import Engine
 from compvae.train.schedule import Recipe, kl_weight, learning_rate
 
 __all__ = ["Step", "optimiser_for", "train_step"]
@@ -19,10 +26,23 @@ __all__ = ["Step", "optimiser_for", "train_step"]
 
 @dataclass(frozen=True)
 class Step:
-    """What a step did.  bound: at the weights before it.  applied: False if it was skipped as not finite."""
+    """What a step saw and did: means of the bound's terms over the global batch, nats, at the weights before it.
 
-    bound: Bound
+    applied: False where loss, gradient or statistics were not finite; fault then says which.
+    stop: the signal by which some process was asked to stop, 0 for none.
+    """
+
+    w: float
+    z: float
+    x: float
     applied: bool
+    fault: str = ""
+    stop: int = 0
+
+    @property
+    def bound(self) -> float:
+        """x - w - z."""
+        return self.x - self.w - self.z
 
 
 def optimiser_for(model: CompVAE, recipe: Recipe) -> torch.optim.Optimizer:
@@ -31,22 +51,60 @@ def optimiser_for(model: CompVAE, recipe: Recipe) -> torch.optim.Optimizer:
 
 
 def train_step(
-    model: CompVAE, optimiser: torch.optim.Optimizer, recipe: Recipe, batch: Batch, noise: Noise, step: int
+    model: CompVAE,
+    optimiser: torch.optim.Optimizer,
+    recipe: Recipe,
+    batch: Batch,
+    noise: Noise,
+    step: int,
+    engine: Engine | None = None,
+    slower: float = 1.0,
+    stop: int = 0,
 ) -> Step:
-    """Climb the bound once.  What is not finite (loss, gradient, statistics) never reaches weights or prior."""
+    """Climb the bound once.  batch, noise: this process's rows.  slower: factor on the rate, after a rollback."""
+    engine = engine or Engine()
     model.train()
     for group in optimiser.param_groups:
-        group["lr"] = learning_rate(recipe, step)
-    bound = elbo(model, batch, noise)
+        group["lr"] = learning_rate(recipe, step) * slower
+    with engine.autocast():
+        bound = elbo(model, batch, noise)
     optimiser.zero_grad()
-    loss = -bound.weighted(kl_weight(recipe, step)).mean()
-    loss.backward()
+    (-bound.weighted(kl_weight(recipe, step)).sum() / recipe.batch).backward()
+
+    terms = _terms(bound, recipe.batch, stop)
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    statistics = _as_list(bound.statistics)
+    engine.sum_([terms, *gradients, *statistics])
+    w, z, x, interrupted, terminated = terms.tolist()
+    asked = signal.SIGTERM if terminated else signal.SIGINT if interrupted else 0
+
     norm = clip_grad_norm_(model.parameters(), recipe.clip)
-    sound = bool(torch.isfinite(loss) & torch.isfinite(norm))
-    if not sound or (bound.statistics is not None and not bound.statistics.finite()):
-        return Step(bound, applied=False)
-    optimiser.step()
-    if bound.statistics is not None and step >= recipe.m_step_from * recipe.steps:
-        assert isinstance(model.prior, TablePrior)
-        model.prior.m_step(bound.statistics)
-    return Step(bound, applied=True)
+    fault = _fault(terms, norm, bound.statistics)
+    if not fault:
+        optimiser.step()
+        if bound.statistics is not None and step >= recipe.m_step_from * recipe.steps:
+            assert isinstance(model.prior, TablePrior)
+            model.prior.m_step(bound.statistics)
+    return Step(w, z, x, not fault, fault, asked)
+
+
+def _terms(bound: Bound, batch: int, stop: int) -> Tensor:
+    """This process's share of the means of w, z and x, and which signal it got, (5,) float64."""
+    means = [term.detach().double().sum() / batch for term in (bound.w, bound.z, bound.x)]
+    asked = [torch.full_like(means[0], stop == number) for number in (signal.SIGINT, signal.SIGTERM)]
+    return torch.stack([*means, *asked])
+
+
+def _as_list(statistics: PriorStatistics | None) -> list[Tensor]:
+    if statistics is None:
+        return []
+    return [statistics.square, statistics.deviation, statistics.parts, statistics.terms]
+
+
+def _fault(terms: Tensor, norm: Tensor, statistics: PriorStatistics | None) -> str:
+    """What is not finite, or nothing."""
+    if not torch.isfinite(terms).all():
+        return "loss"
+    if not torch.isfinite(norm):
+        return "gradient"
+    return "" if statistics is None or statistics.finite() else "prior statistics"

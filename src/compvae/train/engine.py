@@ -1,0 +1,133 @@
+"""Processes and devices: the only file that knows Lightning Fabric.
+
+Everything random in a step is a function of (seed, step, example), so a process needs to know only which rows of the
+global batch are its own, and one collective a step: the sum of gradients, prior statistics, terms and stop signals.
+One process on the CPU needs no Fabric at all, and does not import it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from compvae.errors import ConfigError
+
+__all__ = ["DTYPES", "Engine", "fabric_for", "launch"]
+
+DTYPES = {"32": torch.float32, "64": torch.float64, "bf16-mixed": torch.float32}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What a process knows of its place.
+
+    rank, world: which of how many.  device: where its tensors live.  dtype: of weights and data.
+    """
+
+    rank: int = 0
+    world: int = 1
+    device: torch.device = torch.device("cpu")  # noqa: RUF009
+    precision: str = "32"
+    fabric: Any = None
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of weights and data."""
+        return DTYPES[self.precision]
+
+    @property
+    def main(self) -> bool:
+        """True for the process that writes files and talks."""
+        return self.rank == 0
+
+    def rows(self, batch: int) -> Tensor:
+        """The rows of the global batch that this process computes, (B / world,) int64."""
+        return torch.arange(batch).tensor_split(self.world)[self.rank]
+
+    def sum_(self, tensors: Sequence[Tensor]) -> None:
+        """Add up over the processes, in place, in one collective.  tensors: any shapes."""
+        if self.world == 1:
+            return
+        flat = torch.cat([tensor.detach().reshape(-1).double() for tensor in tensors])
+        total = self.fabric.all_reduce(flat, reduce_op="sum")
+        for tensor, piece in zip(tensors, total.split([tensor.numel() for tensor in tensors]), strict=True):
+            tensor.detach().copy_(piece.view_as(tensor))
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        if self.world > 1:
+            self.fabric.barrier()
+
+    def autocast(self) -> Any:
+        """The context in which networks run."""
+        enabled = self.precision == "bf16-mixed"
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled)
+
+
+def launch(work: Callable[[Engine], Any], devices: int = 1, accelerator: str = "cpu", precision: str = "32") -> Any:
+    """Run ``work`` in every process; returns what process 0 returned.
+
+    Under ``torchrun`` or ``fabric run`` the processes are there already; otherwise ``devices`` are started here.
+    """
+    fabric = fabric_for(devices, accelerator)
+    if fabric is None:
+        return work(Engine(precision=precision))
+    if not _started_outside() and devices > 1:
+        _forward_signals()
+    return fabric.launch(_Task(work, precision)).value
+
+
+def fabric_for(devices: int, accelerator: str) -> Any:
+    """Fabric for these devices, None where one process on the CPU needs none; a ConfigError if they are not there."""
+    if devices == 1 and accelerator == "cpu" and not _started_outside():
+        return None
+    from lightning_fabric import Fabric
+
+    strategy = "ddp" if _started_outside() else ("ddp_spawn" if devices > 1 else "auto")
+    try:
+        return Fabric(accelerator=accelerator, devices=devices, strategy=strategy)
+    except Exception as error:  # Fabric has no class of its own for "no such device"
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"accelerator {accelerator!r} with {devices} devices cannot be used: {reason}") from None
+
+
+def _started_outside() -> bool:
+    return "LOCAL_RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+class _Box:
+    """Carries a result from a process to its parent as it is: Fabric looks into containers and dataclasses."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What a started process does: find out where it is, then work."""
+
+    work: Callable[[Engine], Any]
+    precision: str
+
+    def __call__(self, fabric: Any) -> _Box:
+        return _Box(self.work(Engine(fabric.global_rank, fabric.world_size, fabric.device, self.precision, fabric)))
+
+
+def _forward_signals() -> None:
+    """Hand SIGINT and SIGTERM on to the processes started here, which save and stop; then the parent follows."""
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        for child in multiprocessing.active_children():
+            if child.pid is not None:
+                os.kill(child.pid, number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, forward)

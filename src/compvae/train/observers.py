@@ -1,0 +1,144 @@
+"""Whoever wants to know how a run goes: metrics.jsonl, a progress bar, a figure, TensorBoard."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from compvae.files import write_atomic
+from compvae.train.loop import Event
+
+__all__ = ["CurvesFigure", "MetricsFile", "ProgressBar", "TensorBoard", "read_metrics"]
+
+BITS = 1 / math.log(2)
+
+
+def as_metrics(event: Event) -> dict[str, Any]:
+    """One line of metrics.jsonl; all but ``seconds`` are functions of the run's configuration."""
+    line: dict[str, Any] = {
+        "step": event.step, "size": event.size, "w_bits": event.result.w * BITS, "z_bits": event.result.z * BITS,
+        "x": event.result.x, "bound": event.result.bound, "applied": event.result.applied,
+    }  # fmt: skip
+    if event.held_out is not None:
+        line["held_out"] = event.held_out
+    if event.note:
+        line["note"] = event.note
+    # JSON has no NaN; a step that was not finite says so by "applied": false
+    line = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in line.items()
+    }
+    return {**line, "seconds": round(event.seconds, 3)}
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The lines of a metrics.jsonl, up to the first that is torn or foreign."""
+    lines = []
+    for text in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []:
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            break
+        if not isinstance(line, dict) or not isinstance(line.get("step"), int):
+            break
+        lines.append(line)
+    return lines
+
+
+class MetricsFile:
+    """metrics.jsonl: a line every so many steps, and for whatever a person should know.  Resuming drops later lines."""
+
+    def __init__(self, path: Path, every: int, step: int = 0) -> None:
+        self.path, self.every = path, every
+        kept = [line for line in read_metrics(path) if line["step"] <= step]
+        write_atomic(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+
+    def __call__(self, event: Event) -> None:
+        """Hear of a step."""
+        if event.step % self.every and event.held_out is None and not event.note and event.result.applied:
+            return
+        with open(self.path, "a", encoding="utf-8") as handle:
+            handle.write(json.dumps(as_metrics(event)) + "\n")
+
+
+class ProgressBar:
+    """K, bits in w and z, bound, rate and time left, on stderr."""
+
+    def __init__(self, steps: int, start: int = 0) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[line]}"))
+        self.bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), refresh_per_second=2)
+        self.task, self.start = self.bar.add_task("training", total=steps, completed=start, line=""), start
+        self.bar.start()
+
+    def __call__(self, event: Event) -> None:
+        """Hear of a step."""
+        rate = (event.step - self.start) / max(event.seconds, 1e-9)
+        line = (
+            f"K <= {event.size}  w {event.result.w * BITS:.1f}  z {event.result.z * BITS:.1f} bits  "
+            f"bound {event.result.bound:.1f}  {rate:.1f}/s"
+        )
+        self.bar.update(self.task, completed=event.step, line=line)
+        if event.note:
+            self.bar.console.print(event.note)
+
+    def close(self) -> None:
+        """Leave the last state on the screen."""
+        self.bar.stop()
+
+
+class TensorBoard:
+    """The same numbers for TensorBoard (extra ``track``)."""
+
+    def __init__(self, directory: Path, every: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer, self.every = SummaryWriter(str(directory)), every
+
+    def __call__(self, event: Event) -> None:
+        """Hear of a step."""
+        if event.step % self.every and event.held_out is None:
+            return
+        for name, value in as_metrics(event).items():
+            if isinstance(value, int | float) and name not in ("step", "applied"):
+                self.writer.add_scalar(name, value, event.step)
+
+
+class CurvesFigure:
+    """curves.svg in the run directory, redrawn as the run goes: the paper's figure of losses, in log scale."""
+
+    def __init__(self, metrics: Path, path: Path, every: int) -> None:
+        import matplotlib as mpl
+
+        mpl.use("svg")
+        self.metrics, self.path, self.every = metrics, path, every
+
+    def __call__(self, event: Event) -> None:
+        """Hear of a step."""
+        if event.step % self.every == 0:
+            self.draw()
+
+    def draw(self) -> None:
+        """Write the figure from metrics.jsonl."""
+        import io
+
+        from matplotlib import pyplot as plt
+
+        lines = [line for line in read_metrics(self.metrics) if line["bound"] is not None]
+        figure, axis = plt.subplots(figsize=(7, 4))
+        steps = [line["step"] for line in lines]
+        for name, label in (("w_bits", "w, bits"), ("z_bits", "z, bits")):
+            if any(line[name] > 0 for line in lines):
+                axis.plot(steps, [max(line[name], 1e-3) for line in lines], label=label)
+        lowest = min((line["x"] for line in lines), default=0.0)
+        highest = max((line["x"] for line in lines), default=0.0)
+        axis.plot(steps, [(highest - line["x"]) + 1 for line in lines], label=f"{highest:.0f} - x + 1, nats", alpha=0.7)
+        axis.set(yscale="log", xlabel="step", title=f"terms of the bound; x from {lowest:.0f} to {highest:.0f} nats")
+        axis.legend(frameon=False)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg")
+        plt.close(figure)
+        write_atomic(self.path, buffer.getvalue().encode())

@@ -1,0 +1,234 @@
+"""A run and its directory: config.json, metrics.jsonl, checkpoints/, curves.svg, and model/ at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from compvae import errors
+from compvae.compose import Model
+from compvae.errors import CheckpointError, CompVAEError, ConfigError, OutputError
+from compvae.files import reason, write_atomic
+from compvae.storage import Provenance
+from compvae.train.checkpoint import Checkpoints, read
+from compvae.train.engine import Engine, fabric_for, launch
+from compvae.train.loop import Observer, Trainer
+from compvae.train.observers import CurvesFigure, MetricsFile, ProgressBar, TensorBoard
+from compvae.train.settings import FORMAT_VERSION, RunConfig, read_options, read_run, resolve
+
+__all__ = ["Estimate", "Outcome", "estimate", "train_run"]
+
+CONFIG, METRICS = "config.json", "metrics.jsonl"
+MEASURED_STEPS = 5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.  stopped: the signal that stopped it, 0 where it came to its end."""
+
+    directory: Path
+    steps: int
+    stopped: int
+    skipped: int
+    rollbacks: int
+    held_out: float | None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run would take, measured on a few steps at the largest K."""
+
+    parameters: int
+    step_seconds: float
+    minutes: float
+    threads: int
+    bound: float
+
+
+def train_run(
+    options: Mapping[str, Any],
+    out: str | os.PathLike[str],
+    resume: bool = False,
+    minutes: float | None = None,
+    show: bool = False,
+    tensorboard: bool = False,
+) -> Outcome:
+    """Train, or go on training, in a directory."""
+    directory = Path(out)
+    config = _stored(directory, options) if resume else _fresh(directory, options, minutes)
+    work = _Work(config, directory, resume, show, tensorboard)
+    result = launch(work, config.devices, config.accelerator, config.precision)
+    if isinstance(result, _Failure):
+        raise getattr(errors, result.kind)(result.message)
+    assert isinstance(result, Outcome)
+    return result
+
+
+def estimate(options: Mapping[str, Any]) -> Estimate:
+    """Build the model, do a few steps, say what the whole would take; writes nothing."""
+    config = resolve(options)
+    threads = config.threads if options.get("threads") else _best_threads(config)
+    seconds, bound = _measure(config, threads)
+    parameters = sum(value.numel() for value in Trainer(config).model.parameters())
+    return Estimate(parameters, seconds, seconds * config.recipe.steps / 60, threads, bound)
+
+
+def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None) -> RunConfig:
+    """A new run: threads and, from minutes, steps are measured once and stored."""
+    config = resolve(options)
+    fabric_for(config.devices, config.accelerator)  # devices that are not there: say so before anything is written
+    try:
+        if directory.exists() and any(directory.iterdir()):
+            raise OutputError(f"{directory} is not empty; go on with its run by --resume, or name another directory")
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{directory}: cannot make the run's directory, {reason(error)}") from None
+    changes: dict[str, Any] = {}
+    if not options.get("threads"):
+        changes["threads"] = _best_threads(config)
+    if minutes is not None:
+        seconds, _ = _measure(config, changes.get("threads", config.threads))
+        steps = max(1, int(minutes * 60 / seconds))
+        changes["recipe"] = config.recipe.model_copy(update={"steps": steps})
+    config = config.model_copy(update=changes)
+    contents = {"format_version": FORMAT_VERSION, "run": config.model_dump(mode="json")}
+    try:
+        write_atomic(directory / CONFIG, (json.dumps(contents, indent=1) + "\n").encode())
+    except OSError as error:
+        raise OutputError(f"{directory / CONFIG}: cannot write, {reason(error)}") from None
+    return config
+
+
+def _stored(directory: Path, options: Mapping[str, Any]) -> RunConfig:
+    """The configuration of a run that is taken up again; what is asked for now must not contradict it."""
+    if not (directory / CONFIG).is_file():
+        raise CheckpointError(
+            f"{directory} holds no {CONFIG}, there is no run to resume; leave out --resume to start one"
+        )
+    try:
+        stored = read_run(read_options(directory / CONFIG), str(directory / CONFIG))
+    except ConfigError as error:
+        raise CheckpointError(str(error)) from None
+    known = {**stored.recipe.model_dump(mode="json"), **stored.model_dump(mode="json")}
+    for name, value in options.items():
+        if value is not None and name in known and known[name] != value:
+            raise ConfigError(
+                f"{name} is {known[name]!r} in {directory / CONFIG}, not {value!r}; a resumed run keeps its settings"
+            )
+    return stored
+
+
+def _best_threads(config: RunConfig) -> int:
+    """1, or as many as there are cores: whichever does a few steps faster here and now."""
+    cores = os.cpu_count() or 1
+    if cores == 1:
+        return 1
+    return 1 if _measure(config, 1)[0] <= _measure(config, cores)[0] else cores
+
+
+def _measure(config: RunConfig, threads: int) -> tuple[float, float]:
+    """Seconds of a step at the largest K (median of a few), and the bound after them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        trainer = Trainer(config)
+        trainer.state.step = config.recipe.steps - 1
+        times, bound = [], 0.0
+        for _ in range(MEASURED_STEPS):
+            started = time.perf_counter()
+            bound = trainer.advance().bound
+            times.append(time.perf_counter() - started)
+            trainer.state.step -= 1
+        return sorted(times)[len(times) // 2], bound
+    finally:
+        torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """An error of ours on its way from a process to its parent."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What every process of a run does."""
+
+    config: RunConfig
+    directory: Path
+    resume: bool
+    show: bool
+    tensorboard: bool
+
+    def __call__(self, engine: Engine) -> Outcome | _Failure:
+        try:
+            return self._train(engine)
+        except CompVAEError as error:
+            if engine.world == 1:
+                raise
+            return _Failure(type(error).__name__, str(error))
+
+    def _train(self, engine: Engine) -> Outcome:
+        torch.set_num_threads(self.config.threads)
+        trainer = Trainer(self.config, engine)
+        checkpoints = Checkpoints(self.directory / "checkpoints", self.config.keep)
+        message = trainer.resume(checkpoints) if self.resume else ""
+        observers = self._observers(trainer.state.step) if engine.main else []
+        try:
+            stopped = trainer.run(checkpoints, observers)
+        finally:
+            for observer in observers:
+                if isinstance(observer, ProgressBar):
+                    observer.close()
+        if engine.main and not stopped:
+            self._keep_model(trainer, checkpoints)
+        engine.barrier()
+        state = trainer.state
+        return Outcome(self.directory, state.step, stopped, state.skipped, state.rollbacks, state.best, message)
+
+    def _observers(self, step: int) -> list[Observer]:
+        metrics = self.directory / METRICS
+        found: list[Observer] = [MetricsFile(metrics, self.config.log_every, step)]
+        if self.show:
+            found.append(ProgressBar(self.config.recipe.steps, step))
+            with suppress(ImportError):  # the figure comes with the extra `report`
+                found.append(CurvesFigure(metrics, self.directory / "curves.svg", self.config.check_every))
+        if self.tensorboard:
+            found.append(TensorBoard(self.directory / "tensorboard", self.config.log_every))
+        return found
+
+    def _keep_model(self, trainer: Trainer, checkpoints: Checkpoints) -> None:
+        """The model of the run: with patience the best by the held-out bound, otherwise the last."""
+        best = checkpoints.directory / "best.safetensors"
+        if self.config.patience and best.exists():
+            tensors, _ = read(best)
+            kind = "average." if trainer.average else "model."
+            chosen = {k.removeprefix(kind): v for k, v in tensors.items() if k.startswith(kind)}
+            trainer.model.load_state_dict(chosen)
+            trainer.average.clear()
+        state, recipe = trainer.state, self.config.recipe
+        notes = {
+            "preset": self.config.preset,
+            "seed": str(self.config.seed),
+            "steps": f"{state.step} of {recipe.steps}",
+        }
+        if state.best is not None:
+            notes["held-out bound"] = f"{state.best:.2f} nats"
+        provenance = Provenance(self.config.problem, self.config.settings, notes)
+        Model(trainer.finished().float().cpu(), provenance).save(self.directory / "model")
+
+
+def outcome_dict(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as plain data."""
+    return {**asdict(outcome), "directory": str(outcome.directory)}

@@ -1,0 +1,105 @@
+"""The configuration of a run: all that decides what comes out, one schema for flags, TOML files and config.json.
+
+A run directory can be run again from its own config.json; steps and threads are measured once and stored there.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from compvae import presets, problems
+from compvae.checks import describe_invalid
+from compvae.config import ModelConfig
+from compvae.errors import ConfigError
+from compvae.problems import Problem
+from compvae.train.schedule import RECIPES, Recipe
+
+__all__ = ["FORMAT_VERSION", "RunConfig", "read_options", "read_run", "resolve"]
+
+FORMAT_VERSION = 1
+
+
+class RunConfig(BaseModel):
+    """One run.
+
+    checkpoint_every, check_every, log_every: steps between checkpoints, held-out checks, lines of metrics.jsonl.
+    held_out: wholes of the held-out bound.  patience: checks without a better bound before stopping, 0 for never.
+    tolerate: steps in a row that may be skipped as not finite before a rollback.  rollbacks: how many are tried.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    problem: str
+    settings: dict[str, Any] = {}
+    preset: str = "small"
+    model: ModelConfig
+    recipe: Recipe
+    seed: int = 0
+    threads: int = Field(1, ge=1, le=1024)
+    devices: int = Field(1, ge=1, le=1024)
+    accelerator: str = "cpu"
+    precision: Literal["32", "64", "bf16-mixed"] = "32"
+    checkpoint_every: int = Field(1000, ge=1)
+    keep: int = Field(3, ge=1)
+    check_every: int = Field(500, ge=1)
+    held_out: int = Field(256, ge=1)
+    patience: int = Field(0, ge=0)
+    log_every: int = Field(50, ge=1)
+    tolerate: int = Field(10, ge=1)
+    rollbacks: int = Field(3, ge=0)
+
+    def make_problem(self) -> Problem:
+        """The problem with its settings."""
+        return problems.get(self.problem, **self.settings)
+
+
+def resolve(options: Mapping[str, Any]) -> RunConfig:
+    """A full configuration from what was asked for: problem, preset, steps and any field of the run or its recipe."""
+    given = dict(options)
+    problem = problems.get(str(given.get("problem", "")), **dict(given.get("settings") or {}))
+    name = str(given.get("preset", "small"))
+    model = presets.preset(problem, name)
+    recipe = {**RECIPES[problem.name, name].model_dump(), **(given.pop("recipe", None) or {})}
+    for field in Recipe.model_fields:
+        if given.get(field) is not None:
+            recipe[field] = given.pop(field)
+    run = {
+        "model": model.model_dump(mode="json"),
+        **{k: v for k, v in given.items() if v is not None},
+        "recipe": recipe,
+    }
+    return read_run(run, "options")
+
+
+def read_run(data: Mapping[str, Any], where: str) -> RunConfig:
+    """A run's configuration from plain data."""
+    try:
+        return RunConfig.model_validate_json(json.dumps(dict(data)))
+    except ValidationError as error:
+        raise ConfigError(f"{where}: {describe_invalid(error)}") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: not plain data: {error}") from None
+
+
+def read_options(path: Path) -> dict[str, Any]:
+    """Options from a TOML file, or from the config.json of another run."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read the configuration, {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not valid {'JSON' if path.suffix == '.json' else 'TOML'}: {error}") from None
+    if path.suffix == ".json" and isinstance(data, dict):
+        if data.get("format_version") != FORMAT_VERSION:
+            raise ConfigError(f"{path}: format_version is {data.get('format_version')!r}, expected {FORMAT_VERSION}")
+        data = data.get("run")
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: expected a table of options, got {type(data).__name__}")
+    return data
