@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from compvae.errors import DataError
+from compvae.errors import ConfigError, DataError
 
-__all__ = ["allocate", "at_least_one", "describe_invalid", "number_array"]
+__all__ = ["allocate", "at_least_one", "describe_invalid", "from_plain_data", "number_array"]
+
+Schema = TypeVar("Schema", bound=BaseModel)
 
 
 def at_least_one(value: Any, name: str) -> int:
@@ -40,6 +44,21 @@ def allocate(*shape: int) -> np.ndarray:
         raise DataError(
             f"an array of shape {shape} does not fit into memory; ask for fewer samples at a time"
         ) from None
+
+
+def from_plain_data(schema: type[Schema], data: object, where: str) -> Schema:
+    """A pydantic model from plain data (JSON, TOML, dicts); a ConfigError names the field at fault.
+
+    By way of JSON: strict about types ("3" is not 3), yet a list may stand for a tuple.
+    """
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"{where}: expected a mapping of settings, got {type(data).__name__}")
+    try:
+        return schema.model_validate_json(json.dumps(dict(data)))
+    except ValidationError as error:
+        raise ConfigError(f"{where}: {describe_invalid(error)}") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: not plain data (text, numbers, lists, mappings): {error}") from None
 
 
 def describe_invalid(error: ValidationError) -> str:

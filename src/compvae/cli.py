@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -118,7 +119,8 @@ def train(
 
 
 def _tell(data: dict[str, Any], text: str, as_json: bool) -> None:
-    print(json.dumps(data) if as_json else text)
+    if os.environ.get("RANK", "0") == "0":  # of the processes torchrun starts, one speaks
+        print(json.dumps(data) if as_json else text)
 
 
 EXIT_CODES: tuple[tuple[type[CompVAEError], int], ...] = (

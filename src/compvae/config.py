@@ -6,15 +6,13 @@ in one sentence (:class:`~compvae.errors.ConfigError`).
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from compvae.checks import describe_invalid
-from compvae.errors import ConfigError
+from compvae.checks import from_plain_data
 from compvae.parts import Attribute, PartsSchema
 
 __all__ = [
@@ -198,15 +196,7 @@ class ModelConfig(_Config):
     @classmethod
     def read(cls, data: Mapping[str, Any], where: str = "config") -> ModelConfig:
         """A configuration from plain data (as in config.json); a :class:`ConfigError` names the field at fault."""
-        if not isinstance(data, Mapping):
-            raise ConfigError(f"{where}: expected a mapping of settings, got {type(data).__name__}")
-        try:
-            # By way of JSON: strict about types ("3" is not 3), yet a list may stand for a tuple.
-            return cls.model_validate_json(json.dumps(dict(data)))
-        except ValidationError as error:
-            raise ConfigError(f"{where}: {describe_invalid(error)}") from None
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ConfigError(f"{where}: not plain data (text, numbers, lists, mappings): {error}") from None
+        return from_plain_data(cls, data, where)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

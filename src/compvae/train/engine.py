@@ -61,6 +61,10 @@ class Engine:
         for tensor, piece in zip(tensors, total.split([tensor.numel() for tensor in tensors]), strict=True):
             tensor.detach().copy_(piece.view_as(tensor))
 
+    def share(self, value: Any) -> Any:
+        """What process 0 holds, in every process."""
+        return value if self.world == 1 else self.fabric.broadcast(_Box(value)).value
+
     def barrier(self) -> None:
         """Wait for all processes."""
         if self.world > 1:

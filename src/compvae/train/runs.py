@@ -19,7 +19,7 @@ from compvae.errors import CheckpointError, CompVAEError, ConfigError, OutputErr
 from compvae.files import reason, write_atomic
 from compvae.storage import Provenance
 from compvae.train.checkpoint import Checkpoints, read
-from compvae.train.engine import Engine, fabric_for, launch
+from compvae.train.engine import Engine, launch
 from compvae.train.loop import Observer, Trainer
 from compvae.train.observers import CurvesFigure, MetricsFile, ProgressBar, TensorBoard
 from compvae.train.settings import FORMAT_VERSION, RunConfig, read_options, read_run, resolve
@@ -64,9 +64,9 @@ def train_run(
 ) -> Outcome:
     """Train, or go on training, in a directory."""
     directory = Path(out)
-    config = _stored(directory, options) if resume else _fresh(directory, options, minutes)
-    work = _Work(config, directory, resume, show, tensorboard)
-    result = launch(work, config.devices, config.accelerator, config.precision)
+    plan = _stored(directory, options) if resume else resolve(options)
+    work = _Work(dict(options), directory, resume, minutes, show, tensorboard)
+    result = launch(work, plan.devices, plan.accelerator, plan.precision)
     if isinstance(result, _Failure):
         raise getattr(errors, result.kind)(result.message)
     assert isinstance(result, Outcome)
@@ -85,7 +85,6 @@ def estimate(options: Mapping[str, Any]) -> Estimate:
 def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None) -> RunConfig:
     """A new run: threads and, from minutes, steps are measured once and stored."""
     config = resolve(options)
-    fabric_for(config.devices, config.accelerator)  # devices that are not there: say so before anything is written
     try:
         if directory.exists() and any(directory.iterdir()):
             raise OutputError(f"{directory} is not empty; go on with its run by --resume, or name another directory")
@@ -165,26 +164,44 @@ class _Failure:
 class _Work:
     """What every process of a run does."""
 
-    config: RunConfig
+    options: dict[str, Any]
     directory: Path
     resume: bool
+    minutes: float | None
     show: bool
     tensorboard: bool
 
     def __call__(self, engine: Engine) -> Outcome | _Failure:
         try:
-            return self._train(engine)
+            return self._train(engine, self._config(engine))
         except CompVAEError as error:
             if engine.world == 1:
                 raise
             return _Failure(type(error).__name__, str(error))
 
-    def _train(self, engine: Engine) -> Outcome:
-        torch.set_num_threads(self.config.threads)
-        trainer = Trainer(self.config, engine)
-        checkpoints = Checkpoints(self.directory / "checkpoints", self.config.keep)
+    def _config(self, engine: Engine) -> RunConfig:
+        """Process 0 prepares the directory and measures; the others hear what came of it."""
+        prepared: RunConfig | _Failure | None = None
+        if engine.main:
+            try:
+                if self.resume:
+                    prepared = _stored(self.directory, self.options)
+                else:
+                    prepared = _fresh(self.directory, self.options, self.minutes)
+            except CompVAEError as error:
+                prepared = _Failure(type(error).__name__, str(error))
+        shared = engine.share(prepared)
+        if isinstance(shared, _Failure):
+            raise getattr(errors, shared.kind)(shared.message)
+        assert isinstance(shared, RunConfig)
+        return shared
+
+    def _train(self, engine: Engine, config: RunConfig) -> Outcome:
+        torch.set_num_threads(config.threads)
+        trainer = Trainer(config, engine)
+        checkpoints = Checkpoints(self.directory / "checkpoints", config.keep)
         message = trainer.resume(checkpoints) if self.resume else ""
-        observers = self._observers(trainer.state.step) if engine.main else []
+        observers = self._observers(config, trainer.state.step) if engine.main else []
         try:
             stopped = trainer.run(checkpoints, observers)
         finally:
@@ -197,35 +214,35 @@ class _Work:
         state = trainer.state
         return Outcome(self.directory, state.step, stopped, state.skipped, state.rollbacks, state.best, message)
 
-    def _observers(self, step: int) -> list[Observer]:
+    def _observers(self, config: RunConfig, step: int) -> list[Observer]:
         metrics = self.directory / METRICS
-        found: list[Observer] = [MetricsFile(metrics, self.config.log_every, step)]
+        found: list[Observer] = [MetricsFile(metrics, config.log_every, step)]
         if self.show:
-            found.append(ProgressBar(self.config.recipe.steps, step))
+            found.append(ProgressBar(config.recipe.steps, step))
             with suppress(ImportError):  # the figure comes with the extra `report`
-                found.append(CurvesFigure(metrics, self.directory / "curves.svg", self.config.check_every))
+                found.append(CurvesFigure(metrics, self.directory / "curves.svg", config.check_every))
         if self.tensorboard:
-            found.append(TensorBoard(self.directory / "tensorboard", self.config.log_every))
+            found.append(TensorBoard(self.directory / "tensorboard", config.log_every))
         return found
 
     def _keep_model(self, trainer: Trainer, checkpoints: Checkpoints) -> None:
         """The model of the run: with patience the best by the held-out bound, otherwise the last."""
+        config, state = trainer.config, trainer.state
         best = checkpoints.directory / "best.safetensors"
-        if self.config.patience and best.exists():
+        if config.patience and best.exists():
             tensors, _ = read(best)
             kind = "average." if trainer.average else "model."
             chosen = {k.removeprefix(kind): v for k, v in tensors.items() if k.startswith(kind)}
             trainer.model.load_state_dict(chosen)
             trainer.average.clear()
-        state, recipe = trainer.state, self.config.recipe
         notes = {
-            "preset": self.config.preset,
-            "seed": str(self.config.seed),
-            "steps": f"{state.step} of {recipe.steps}",
+            "preset": config.preset,
+            "seed": str(config.seed),
+            "steps": f"{state.step} of {config.recipe.steps}",
         }
         if state.best is not None:
             notes["held-out bound"] = f"{state.best:.2f} nats"
-        provenance = Provenance(self.config.problem, self.config.settings, notes)
+        provenance = Provenance(config.problem, config.settings, notes)
         Model(trainer.finished().float().cpu(), provenance).save(self.directory / "model")
 
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from compvae import presets, problems
-from compvae.checks import describe_invalid
+from compvae.checks import from_plain_data
 from compvae.config import ModelConfig
 from compvae.errors import ConfigError
 from compvae.problems import Problem
@@ -79,12 +79,7 @@ def resolve(options: Mapping[str, Any]) -> RunConfig:
 
 def read_run(data: Mapping[str, Any], where: str) -> RunConfig:
     """A run's configuration from plain data."""
-    try:
-        return RunConfig.model_validate_json(json.dumps(dict(data)))
-    except ValidationError as error:
-        raise ConfigError(f"{where}: {describe_invalid(error)}") from None
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{where}: not plain data: {error}") from None
+    return from_plain_data(RunConfig, data, where)
 
 
 def read_options(path: Path) -> dict[str, Any]:
