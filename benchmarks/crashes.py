@@ -92,9 +92,8 @@ def kill(times: int, place: Path) -> None:
                 print(error, flush=True)
         newest = Checkpoints(out / "checkpoints").newest()[2].step
         lost += newest < max(int(name.split("-")[1].split(".")[0]) for name in seen)
-    print(
-        f"{times} kills, {saving} of them during a save, {unreadable} unreadable checkpoints, {lost} completed saves lost"
-    )
+    found = f"{saving} of them during a save, {unreadable} unreadable checkpoints, {lost} completed saves lost"
+    print(f"{times} kills, {found}")
 
 
 def terminate(times: int, place: Path) -> None:

@@ -39,6 +39,13 @@ def test_a_graph_block_computes_each_part_from_itself_and_the_others_of_its_whol
         torch.testing.assert_close(out[i], block.out(F.elu(block.join(joined))))
 
 
+def test_doing_what_a_whole_shares_once_changes_nothing() -> None:
+    block, owner = GraphBlock(5, 4), torch.tensor([0, 0, 0, 1, 1])
+    whole, part = torch.randn(2, 3), torch.randn(5, 2)
+    plain = block(torch.cat([whole[owner], part], -1), owner, 2)
+    torch.testing.assert_close(block.first(whole, part, owner), plain)
+
+
 def test_a_graph_block_has_no_tensor_that_grows_with_the_square_of_the_parts() -> None:
     class Largest(torch.utils._python_dispatch.TorchDispatchMode):
         numbers = 0

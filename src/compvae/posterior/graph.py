@@ -9,7 +9,6 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -19,6 +18,7 @@ from compvae.nn.embedding import PartEmbedding
 from compvae.nn.graph import GraphBlock
 from compvae.posterior.base import Given, Posterior, Reader, ZPosterior
 from compvae.prior import members_of
+from compvae.scale import beside
 
 __all__ = ["GraphPosterior"]
 
@@ -51,9 +51,10 @@ class GraphPosterior(Posterior):
         if self.own.embedding_noise:
             eps = given.noise.normal("embedding", parts.kind.shape[1], self.embedding.width, dtype=embedded.dtype)
             embedded = embedded + self.own.embedding_noise * eps[row, column]
-        about_whole = [given.evidence[row]] if given.z is None else [given.evidence[row], given.z[row]]
-        h = torch.cat([*about_whole, embedded], -1)
-        for block in self.blocks:
+        first, *others = self.blocks
+        assert isinstance(first, GraphBlock)
+        h = F.elu(first.first(beside(given.evidence, given.z), embedded, row))
+        for block in others:
             h = F.elu(block(h, row, len(parts)))
         outputs = h.new_zeros(*parts.mask.shape, self.head.out_features).index_put((row, column), self.head(h))
         mean, log_variance, logits = outputs.chunk(3, -1)
