@@ -67,20 +67,27 @@ def equal(a: Path, b: Path) -> bool:
     return same and lines == other_lines
 
 
+def unfinished(out: Path) -> list[Path]:
+    """Temporary files: saves that are under way, or were when the run was killed."""
+    return [path for path in (out / "checkpoints").iterdir() if path.name.startswith(".")]
+
+
 def kill(times: int, place: Path) -> None:
-    """One long run, killed again and again; checkpoints after every step make a save likely at each kill."""
+    """One long run, killed again and again: at random moments, and every other time as soon as a save is seen."""
     options = {**OPTIONS, "steps": 10**6, "checkpoint_every": 1}
     dice, out, unreadable, lost, saving = random.Random(0), place / "run", 0, 0, 0
-    for _ in range(times):
+    for index in range(times):
         before = [path.name for path in Checkpoints(out / "checkpoints").paths()]
         child = fork(lambda: go_on(out, options))
         while not [p for p in Checkpoints(out / "checkpoints").paths() if p.name not in before]:
             time.sleep(0.005)
         time.sleep(dice.uniform(0.0, 0.4))
+        while index % 2 and not unfinished(out):
+            time.sleep(0.0005)
         seen = {path.name for path in Checkpoints(out / "checkpoints").paths()}
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        torn = [p for p in (out / "checkpoints").iterdir() if p.name.startswith(".")]
+        torn = unfinished(out)
         saving += bool(torn)
         for path in torn:
             path.unlink()

@@ -421,6 +421,20 @@ def test_a_dry_run_says_what_it_would_take_and_writes_nothing(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+def test_bfloat16_is_probed_in_a_child_before_it_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("compvae.train.engine.PROBE", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
+    with pytest.raises(ConfigError, match=r"bf16-mixed does not work on this processor \(probe ended with -4\)"):
+        train_run({**TINY, "precision": "bf16-mixed"}, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_figure_of_the_terms_is_drawn_and_redrawn(tmp_path: Path) -> None:
+    train_run(TINY, tmp_path / "run", show=True)
+    figure = (tmp_path / "run" / "curves.svg").read_text()
+    assert "<svg" in figure
+    assert "w, bits" in figure or "<path" in figure
+
+
 def test_minutes_become_steps_once_and_are_stored(tmp_path: Path) -> None:
     options = {k: v for k, v in TINY.items() if k not in ("steps", "threads")}
     outcome = train_run(options, tmp_path / "run", minutes=0.01)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
@@ -82,6 +84,8 @@ def launch(work: Callable[[Engine], Any], devices: int = 1, accelerator: str = "
     Under ``torchrun`` or ``fabric run`` the processes are there already; otherwise ``devices`` are started here.
     """
     fabric = fabric_for(devices, accelerator)
+    if precision == "bf16-mixed" and (fabric is None or fabric.device.type == "cpu"):
+        _probe_bfloat16()
     if fabric is None:
         return work(Engine(precision=precision))
     if not _started_outside() and devices > 1:
@@ -101,6 +105,21 @@ def fabric_for(devices: int, accelerator: str) -> Any:
     except Exception as error:  # Fabric has no class of its own for "no such device"
         reason = str(error).splitlines()[0]
         raise ConfigError(f"accelerator {accelerator!r} with {devices} devices cannot be used: {reason}") from None
+
+
+PROBE = """
+import torch
+layer = torch.nn.Linear(64, 64)
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    layer(torch.randn(64, 64)).float().sum().backward()
+"""
+
+
+def _probe_bfloat16() -> None:
+    """Some processors advertise bfloat16 instructions that the machine does not give, and die of them: ask a child."""
+    done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, check=False)
+    if done.returncode:
+        raise ConfigError(f"precision bf16-mixed does not work on this processor (probe ended with {done.returncode})")
 
 
 def _started_outside() -> bool:

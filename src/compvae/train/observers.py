@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from pathlib import Path
@@ -108,36 +109,39 @@ class TensorBoard:
 
 
 class CurvesFigure:
-    """curves.svg in the run directory, redrawn as the run goes: the paper's figure of losses, in log scale."""
+    """curves.svg in the run directory, redrawn at every held-out check: the terms of the bound.
 
-    def __init__(self, metrics: Path, path: Path, every: int) -> None:
+    The paper's training curves: bits in w and z above, in log scale; below x, the bound and the held-out bound,
+    which change sign.
+    """
+
+    def __init__(self, metrics: Path, path: Path) -> None:
         import matplotlib as mpl
 
         mpl.use("svg")
-        self.metrics, self.path, self.every = metrics, path, every
+        self.metrics, self.path = metrics, path
 
     def __call__(self, event: Event) -> None:
         """Hear of a step."""
-        if event.step % self.every == 0:
+        if event.held_out is not None:
             self.draw()
 
     def draw(self) -> None:
         """Write the figure from metrics.jsonl."""
-        import io
-
         from matplotlib import pyplot as plt
 
         lines = [line for line in read_metrics(self.metrics) if line["bound"] is not None]
-        figure, axis = plt.subplots(figsize=(7, 4))
-        steps = [line["step"] for line in lines]
-        for name, label in (("w_bits", "w, bits"), ("z_bits", "z, bits")):
+        figure, (bits, nats) = plt.subplots(2, 1, figsize=(7, 6), sharex=True)
+        for name, label in (("w_bits", "w"), ("z_bits", "z")):
             if any(line[name] > 0 for line in lines):
-                axis.plot(steps, [max(line[name], 1e-3) for line in lines], label=label)
-        lowest = min((line["x"] for line in lines), default=0.0)
-        highest = max((line["x"] for line in lines), default=0.0)
-        axis.plot(steps, [(highest - line["x"]) + 1 for line in lines], label=f"{highest:.0f} - x + 1, nats", alpha=0.7)
-        axis.set(yscale="log", xlabel="step", title=f"terms of the bound; x from {lowest:.0f} to {highest:.0f} nats")
-        axis.legend(frameon=False)
+                bits.plot([line["step"] for line in lines], [max(line[name], 1e-2) for line in lines], label=label)
+        bits.set(yscale="log", ylabel="bits a whole", title="terms of the bound")
+        for name, label, mark in (("x", "x", "-"), ("bound", "bound", "-"), ("held_out", "bound, held out", "o")):
+            some = [line for line in lines if line.get(name) is not None]
+            nats.plot([line["step"] for line in some], [line[name] for line in some], mark, label=label, alpha=0.8)
+        nats.set(xlabel="step", ylabel="nats a whole")
+        for axis in (bits, nats):
+            axis.legend(frameon=False)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg")
         plt.close(figure)

@@ -220,7 +220,7 @@ class _Work:
         if self.show:
             found.append(ProgressBar(config.recipe.steps, step))
             with suppress(ImportError):  # the figure comes with the extra `report`
-                found.append(CurvesFigure(metrics, self.directory / "curves.svg", config.check_every))
+                found.append(CurvesFigure(metrics, self.directory / "curves.svg"))
         if self.tensorboard:
             found.append(TensorBoard(self.directory / "tensorboard", config.log_every))
         return found
