@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import time
 from pathlib import Path
 
 import matplotlib as mpl
@@ -66,10 +65,14 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=0)
     args = arguments.parse_args()
 
-    problem, start = problems.get("sines"), time.perf_counter()
+    problem = problems.get("sines")
     print(f"training the small model of {problem.name}: {args.steps} steps", flush=True)
-    run = compvae.fit("sines", out=args.out, steps=args.steps, seed=args.seed, show=True)
-    model, seconds = run.model, time.perf_counter() - start
+    resume = (args.out / "config.json").exists()  # a demo that was interrupted goes on, a finished one is shown again
+    try:
+        run = compvae.fit("sines", out=args.out, steps=args.steps, seed=args.seed, resume=resume, show=True)
+    except compvae.CompVAEError as error:
+        raise SystemExit(f"demo: {error}") from None
+    model, seconds = run.model, run.metrics[-1]["seconds"]
     x = model.sample(PARTS, n=1000, seed=args.seed)
     np.savez_compressed(args.out / "samples.npz", x=x)
 
@@ -77,7 +80,7 @@ def main() -> None:
     overview = as_svg(overview_figure(model, problem))
     (args.out / "overview.svg").write_text(overview, encoding="utf-8")
     page = PAGE.format(
-        summary=f"Trained for {args.steps} steps in {seconds:.0f} s seed {args.seed}.",
+        summary=f"Trained for {args.steps} steps in {seconds:.0f} s, seed {args.seed}.",
         overview=overview,
         ratio=removal_ratio(model, problem),
         trained=TRAINED,

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
+
+from compvae.train.runs import train_run
+from runs import TINY
 
 
 @pytest.fixture(autouse=True)
@@ -22,3 +26,12 @@ def double() -> Iterator[None]:
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of an uninterrupted tiny run."""
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    torch.set_num_threads(1)
+    train_run(TINY, out)
+    return out

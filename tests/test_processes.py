@@ -1,0 +1,142 @@
+"""Signals, kills, and several processes."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from compvae.train.checkpoint import Checkpoints, read
+from compvae.train.engine import Engine
+from compvae.train.loop import Trainer
+from compvae.train.settings import resolve
+from runs import TINY, cli, same, tensors_of
+
+
+def start(out: Path, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "compvae", "train", "sines", "--batch", "8", "--threads", "1", "--quiet"]
+    command += ["--steps", "400", "--checkpoint-every", "50", "--out", str(out), *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    while not path.exists():
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def four_hundred(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    """The end of the run that the signals interrupt."""
+    out = tmp_path_factory.mktemp("signals") / "whole"
+    process = start(out)
+    errors = process.communicate()[1]
+    assert process.returncode == 0, errors
+    return tensors_of(out)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_at_the_next_step_and_the_run_resumes_exactly(
+    number: int, code: int, tmp_path: Path, four_hundred: dict[str, torch.Tensor]
+) -> None:
+    process = start(tmp_path / "run")
+    wait_for(tmp_path / "run" / "checkpoints" / "step-000000050.safetensors", process)
+    process.send_signal(number)
+    out, err = process.communicate()
+    assert process.returncode == code, err
+    assert "saved" in out
+    step = Checkpoints(tmp_path / "run" / "checkpoints").newest()[2].step
+    assert 50 <= step < 400
+    done = cli("train", "--resume", "--quiet", "--out", str(tmp_path / "run"))
+    assert done.returncode == 0, done.stderr
+    assert f"step-{step:09d}" in done.stderr
+    assert same(tensors_of(tmp_path / "run"), four_hundred)
+
+
+def test_killed_at_any_moment_every_checkpoint_there_is_readable(
+    tmp_path: Path, four_hundred: dict[str, torch.Tensor]
+) -> None:
+    dice = random.Random(1)
+    process = start(tmp_path / "run", "--checkpoint-every", "2")
+    wait_for(tmp_path / "run" / "checkpoints" / "step-000000002.safetensors", process)
+    for _ in range(3):
+        time.sleep(dice.uniform(0.0, 0.3))
+        process.kill()
+        process.communicate()
+        kept = Checkpoints(tmp_path / "run" / "checkpoints").paths()
+        assert [read(path) for path in kept]
+        command = [sys.executable, "-m", "compvae", "train", "--resume", "--quiet", "--out", str(tmp_path / "run")]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(3)
+    errors = process.communicate()[1]
+    assert process.returncode == 0, errors
+    assert same(tensors_of(tmp_path / "run"), four_hundred)
+
+
+def test_rows_of_the_global_batch_are_the_same_for_any_number_of_processes() -> None:
+    one = Trainer(resolve(TINY)).batch(5)[0]
+    halves = [Trainer(resolve(TINY), Engine(rank, 2)).batch(5)[0] for rank in (0, 1)]
+    assert torch.equal(one.x, torch.cat([half.x for half in halves]))
+    assert torch.equal(one.parts.counts, torch.cat([half.parts.counts for half in halves]))
+
+
+def test_two_processes_train_the_model_of_one_and_resume_exactly(tmp_path: Path) -> None:
+    options = ["sines", "--steps", "20", "--batch", "16", "--threads", "1", "--quiet", "--checkpoint-every", "10"]
+    for name, devices in (("one", "1"), ("two", "2")):
+        out = str(tmp_path / name)
+        done = cli("train", *options, "--precision", "64", "--devices", devices, "--out", out)
+        assert done.returncode == 0, done.stderr
+    one, two = tensors_of(tmp_path / "one"), tensors_of(tmp_path / "two")
+    assert one.keys() == two.keys()
+    weights = [name for name in one if name.startswith("model.")]
+    difference = torch.cat([(one[n] - two[n]).flatten() for n in weights]).norm()
+    assert difference / torch.cat([one[n].flatten() for n in weights]).norm() <= 1e-5
+    Checkpoints(tmp_path / "two" / "checkpoints").paths()[-1].unlink()
+    done = cli("train", "--resume", "--quiet", "--out", str(tmp_path / "two"))
+    assert done.returncode == 0, done.stderr
+    assert "step-000000010" in done.stderr
+    assert same(tensors_of(tmp_path / "two"), two)
+
+
+def test_processes_started_by_torchrun_train_the_same_model(tmp_path: Path) -> None:
+    flags = [
+        "sines",
+        "--steps",
+        "4",
+        "--batch",
+        "8",
+        "--threads",
+        "1",
+        "--quiet",
+        "--precision",
+        "64",
+        "--devices",
+        "2",
+    ]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "compvae"]
+    done = subprocess.run(
+        [*launcher, "train", *flags, "--out", str(tmp_path / "torchrun")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("4 steps done") == 1
+    alone = cli("train", *flags[:-2], "--out", str(tmp_path / "one"))
+    assert alone.returncode == 0, alone.stderr
+    one, two = tensors_of(tmp_path / "one"), tensors_of(tmp_path / "torchrun")
+    for name in (name for name in one if name.startswith("model.")):
+        torch.testing.assert_close(one[name], two[name], rtol=1e-6, atol=1e-8)
+
+
+def test_two_processes_agree_to_stop(tmp_path: Path) -> None:
+    process = start(tmp_path / "run", "--devices", "2", "--steps", "100000")
+    wait_for(tmp_path / "run" / "checkpoints" / "step-000000050.safetensors", process)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate()
+    assert process.returncode == 143, err
+    assert "saved" in out
+    assert Checkpoints(tmp_path / "run" / "checkpoints").newest()[2].step >= 50
