@@ -6,6 +6,7 @@ O(#kinds), not O(K) (theory, section 4).  With category-owned blocks, W_c ~ N(n_
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 
 import torch
@@ -43,14 +44,14 @@ class PriorStatistics:
         return all(bool(torch.isfinite(getattr(self, field.name)).all()) for field in fields(self))
 
 
-class PartPrior(nn.Module):
+class PartPrior(nn.Module, ABC):
     """p({w_i} | {l_i}, z) of independent parts."""
 
     config: ModelConfig
 
+    @abstractmethod
     def of_parts(self, parts: PaddedParts, z: Tensor | None) -> Normal:
         """prod_i p(w_i | l_i, z), normal over (B, K, d).  z: (B, Z), where it stands above the parts."""
-        raise NotImplementedError
 
     def of_sum(self, parts: Parts, z: Tensor | None) -> Normal:
         """p(W | {l_i}, z), normal over (B, G, d): from counts where that is possible, so that K does not matter."""
