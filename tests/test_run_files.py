@@ -87,6 +87,15 @@ def test_the_newest_readable_checkpoint_is_taken_and_the_others_named(tmp_path: 
     assert same(tensors_of(tmp_path / "run"), tensors_of(whole))
 
 
+def test_what_a_killed_save_left_behind_is_cleared_away(tmp_path: Path) -> None:
+    train_run({**TINY, "steps": 6}, tmp_path / "run")
+    torn = tmp_path / "run" / "checkpoints" / ".step-000000007.safetensors.x1y2"
+    torn.write_bytes(b"half")
+    train_run({}, tmp_path / "run", resume=True)
+    assert not torn.exists()
+    assert Checkpoints(torn.parent).paths()
+
+
 def test_a_checkpoint_of_another_model_is_refused(good: Path) -> None:
     trainer = Trainer(resolve(TINY))
     with pytest.raises(CheckpointError, match=r"of another model|does not have"):

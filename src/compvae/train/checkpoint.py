@@ -108,6 +108,11 @@ class Checkpoints:
             ) from None
         return path
 
+    def tidy(self) -> None:
+        """Remove what saves left behind that were killed half-way; such files are never read."""
+        for path in self.directory.glob(f".*{SUFFIX}.*"):
+            path.unlink(missing_ok=True)
+
     def paths(self) -> list[Path]:
         """The checkpoints there are, oldest first."""
         return sorted(self.directory.glob(f"{PREFIX}*{SUFFIX}"))

@@ -200,6 +200,8 @@ class _Work:
         torch.set_num_threads(config.threads)
         trainer = Trainer(config, engine)
         checkpoints = Checkpoints(self.directory / "checkpoints", config.keep)
+        if engine.main:
+            checkpoints.tidy()
         message = trainer.resume(checkpoints) if self.resume else ""
         observers = self._observers(config, trainer.state.step) if engine.main else []
         try:
