@@ -133,7 +133,7 @@ def overview_figure(model: Model, problem: Problem) -> Figure:
     after.legend(frameon=False, loc="upper right")
     titles = (
         "the truth, parts 3, 3 and 7",
-        "the model, same parts",
+        "the model, same parts, with its noise",
         "an observed curve of 3, 3 and 7",
         "its part 7 removed",
     )
