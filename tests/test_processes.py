@@ -31,6 +31,12 @@ def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
+def wait_for_another(directory: Path, before: set[str], process: subprocess.Popen[str]) -> None:
+    """Until the run has saved again, or ended."""
+    while process.poll() is None and {path.name for path in Checkpoints(directory).paths()} <= before:
+        time.sleep(0.02)
+
+
 @pytest.fixture(scope="module")
 def four_hundred(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
     """The end of the run that the signals interrupt."""
@@ -73,7 +79,7 @@ def test_killed_at_any_moment_every_checkpoint_there_is_readable(
         assert [read(path) for path in kept]
         command = [sys.executable, "-m", "compvae", "train", "--resume", "--quiet", "--out", str(tmp_path / "run")]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(3)
+        wait_for_another(tmp_path / "run" / "checkpoints", {path.name for path in kept}, process)
     errors = process.communicate()[1]
     assert process.returncode == 0, errors
     assert same(tensors_of(tmp_path / "run"), four_hundred)
