@@ -12,12 +12,12 @@ SOURCE = Path(__file__).parent.parent / "src" / "compvae"
 ORDER = """
 errors checks files noise parts batch context
 problems.base problems.sines problems.colours problems
-distributions config aggregation
+distributions dense config aggregation
 nn nn.residual nn.embedding nn.graph nn.trunks
 scale prior
-posterior.base posterior.collapsed posterior.graph posterior.per_part posterior
+posterior.base posterior.collapsed posterior.graph posterior.per_part posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
-model inference objective generation presets measures storage compose
+model inference objective generation history editing composition presets measures storage compose
 train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.loop train.observers
 train.runs api cli __main__
 """.split()

@@ -18,17 +18,18 @@ from torch import Tensor
 
 from compvae.batch import Batch, CountedParts, PaddedParts, Parts, Shared, collate
 from compvae.checks import allocate, at_least_one, number_array
+from compvae.composition import Composition
 from compvae.config import ModelConfig
 from compvae.context import encode_context
-from compvae.errors import DataError
+from compvae.errors import DataError, PartsError
 from compvae.generation import generate
 from compvae.model import CompVAE
 from compvae.noise import Noise
-from compvae.objective import elbo
+from compvae.objective import elbo, importance_bound
 from compvae.parts import Multiset, PartsBatch, PartsSchema
 from compvae.storage import Provenance, load_network, save_network
 
-__all__ = ["Model", "Terms"]
+__all__ = ["Model", "Ranking", "Terms"]
 
 TILE = 256  # rows the networks see at once
 TILE_INFERRED = 32  # the same for inference, where a single whole is the common case
@@ -45,6 +46,27 @@ class Terms:
     z: np.ndarray | float
     x: np.ndarray | float
     total: np.ndarray | float
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Candidate compositions of one x, compared.
+
+    bounds: ln p(x | candidate) by the importance-weighted bound, nats, in the order given.  order: candidates from the
+    best to the worst.  probability: of each, were all equally likely before x was seen.
+    """
+
+    bounds: list[float]
+    order: list[int]
+    probability: list[float]
+
+    @staticmethod
+    def of(bounds: list[float]) -> Ranking:
+        """Sort and normalise."""
+        weights = np.exp(np.array(bounds) - max(bounds))
+        return Ranking(
+            bounds, [int(i) for i in np.argsort(-weights, kind="stable")], (weights / weights.sum()).tolist()
+        )
 
 
 class Model:
@@ -104,6 +126,45 @@ class Model:
             stop = min(start + height, n)
             yield slice(start, stop), x[: stop - start].float().numpy()
 
+    def infer(
+        self,
+        x: np.ndarray,
+        parts: object,
+        context: Context | Sequence[Context | None] | None = None,
+        shared: Sequence[object] | np.ndarray | None = None,
+        seed: int = 0,
+    ) -> Composition:
+        """The posterior of the parts of observed wholes, arguments as in :meth:`elbo`.
+
+        seed: sets the draws of this composition and its edits apart from those of others; decode takes one of its own.
+        """
+        batch, compositions, single = self._batch(x, parts, context, shared)
+        return Composition.of(self.network, batch, compositions, single, seed)
+
+    @torch.no_grad()
+    def rank(
+        self,
+        x: np.ndarray,
+        candidates: Sequence[object],
+        context: Context | None = None,
+        seed: int = 0,
+        samples: int = 64,
+    ) -> Ranking:
+        """ln p(x | candidate) for each candidate composition, by the importance-weighted bound.  x: (*shape)."""
+        if isinstance(candidates, str | bytes | Mapping) or not isinstance(candidates, Sequence) or not candidates:
+            raise PartsError("candidates must be a list of compositions, one or more")
+        values, single = self._wholes(x)
+        if not single:
+            raise DataError(f"rank takes one whole of shape {self.shape}, got {tuple(values.shape)}")
+        bounds = []
+        for index, candidate in enumerate(candidates):
+            one = self.parts.parse(candidate, f"candidates[{index}]").canonical()
+            batch = Batch(values, collate([one]), self._context(context, 1))
+            bounds.append(
+                float(importance_bound(self.network, batch, Noise(seed, 1), at_least_one(samples, "samples")))
+            )
+        return Ranking.of(bounds)
+
     @torch.no_grad()
     def elbo(
         self,
@@ -118,7 +179,7 @@ class Model:
         parts: one composition for all, or a :class:`PartsBatch` with one for each row.
         shared: (n,) ids; rows with equal ids have one z, whose KL is split equally over them.
         """
-        batch, single = self._batch(x, parts, context, shared)
+        batch, _, single = self._batch(x, parts, context, shared)
         bounds = [elbo(self.network, tile, Noise(seed, rows)) for rows, tile in _tiles(batch)]
         terms = [
             torch.cat([getattr(bound, name) for bound in bounds])[: len(batch)].numpy()
@@ -132,8 +193,8 @@ class Model:
         parts: object,
         context: Context | Sequence[Context | None] | None,
         shared: Sequence[object] | np.ndarray | None,
-    ) -> tuple[Batch, bool]:
-        """Arrays and dicts as tensors; True where x was a single whole."""
+    ) -> tuple[Batch, list[Multiset], bool]:
+        """Arrays and dicts as tensors, the parts of each row as given, and whether x was a single whole."""
         values, single = self._wholes(x)
         if isinstance(parts, PartsBatch):
             compositions = parts.parse(self.parts)
@@ -143,9 +204,10 @@ class Model:
                 )
             tensors = collate([composition.canonical() for composition in compositions])
         else:
-            tensors = _repeat(collate([self.parts.parse(parts).canonical()]), len(values))
+            compositions = [self.parts.parse(parts)] * len(values)
+            tensors = _repeat(collate([compositions[0].canonical()]), len(values))
         groups = None if shared is None else Shared.of(_ids(shared, len(values)))
-        return Batch(values, tensors, self._context(context, len(values)), groups), single
+        return Batch(values, tensors, self._context(context, len(values)), groups), compositions, single
 
     def _wholes(self, x: np.ndarray) -> tuple[Tensor, bool]:
         array = number_array(x, "x")

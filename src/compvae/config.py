@@ -16,8 +16,8 @@ from compvae.checks import from_plain_data
 from compvae.parts import Attribute, PartsSchema
 
 __all__ = [
-    "CollapsedConfig", "GraphConfig", "LatentConfig", "LinkedConfig", "ModelConfig", "PaperDecoderConfig",
-    "PerPartConfig", "PlacedConfig", "PriorConfig", "ZNetworkConfig"
+    "CollapsedConfig", "GraphConfig", "LatentConfig", "LinkedConfig", "ModelConfig", "NewtonConfig",
+    "PaperDecoderConfig", "PerPartConfig", "PlacedConfig", "PriorConfig", "ZNetworkConfig"
 ]  # fmt: skip
 
 Width = Annotated[int, Field(ge=1, le=16_384)]
@@ -129,6 +129,19 @@ class PerPartConfig(_Reading):
     z_network: ZNetworkConfig = ZNetworkConfig()
 
 
+class NewtonConfig(_Reading):
+    """q at the peak of p(x | w) p(w), with the curvature there, by damped Gauss-Newton; no encoder but for z.
+
+    rounds: steps of a training step; more outside training.
+    pixels: how many pixels they look at during training (0: all).
+    """
+
+    kind: Literal["newton"] = "newton"
+    rounds: Annotated[int, Field(ge=1, le=64)] = 4
+    pixels: Annotated[int, Field(ge=0, le=1_048_576)] = 0
+    z_network: ZNetworkConfig = ZNetworkConfig()
+
+
 class _Observing(_Config):
     """p(x | ..): floor is the smallest standard deviation of the observation, in units of x (of x/K where scaled)."""
 
@@ -152,10 +165,14 @@ class PaperDecoderConfig(_Observing):
 class LinkedConfig(_Observing):
     """x = K g(A W / K): everything before the link g is linear in W (theory, section 5).
 
-    features: rows of A.  noise_power: the noise of x scales like K to this power, where x scales like K.
+    link: "joint" is a network of all features A W / K; "pointwise" is one small network, the same for every value of x,
+    of that value's own features: x_t = K g(A_t W / K), as for a sensor that saturates or a feeder with losses.
+    features: rows of A, for each value of x where the link is pointwise.  width, blocks: of the link.
+    noise_power: the noise of x scales like K to this power, where x scales like K.
     """
 
     kind: Literal["linked"] = "linked"
+    link: Literal["joint", "pointwise"] = "joint"
     features: Width = 128
     width: Width = 256
     blocks: Depth = 2
@@ -173,7 +190,7 @@ class PlacedConfig(_Observing):
     pixels: Annotated[int, Field(ge=0, le=1_048_576, description="pixels of a training step, 0 for all")] = 0
 
 
-PosteriorConfig = Annotated[GraphConfig | CollapsedConfig | PerPartConfig, Field(discriminator="kind")]
+PosteriorConfig = Annotated[GraphConfig | CollapsedConfig | PerPartConfig | NewtonConfig, Field(discriminator="kind")]
 DecoderConfig = Annotated[PaperDecoderConfig | LinkedConfig | PlacedConfig, Field(discriminator="kind")]
 
 
@@ -236,7 +253,7 @@ def _check_place(config: ModelConfig) -> str | None:
     got = f"got {places} for x of shape {shape}"
     if config.decoder.kind == "placed" and not (places in (1, 2) and len(shape) - places in (0, 1)):
         return f"decoder placed needs parts with 1 or 2 continuous attributes, one for each axis of x, {got}"
-    if config.posterior.kind == "per_part" and config.posterior.pixels and config.decoder.kind != "placed":
+    if getattr(config.posterior, "pixels", 0) and config.decoder.kind != "placed":
         return "posterior.pixels needs a decoder that can decode pixels alone (placed); set it to 0 for all"
     crop = config.posterior.kind == "per_part" and config.posterior.reader == "crop"
     if crop and not (places == 2 and len(shape) == 3):
@@ -251,8 +268,8 @@ def _check_z(config: ModelConfig) -> str | None:
         return f"covariates of context need different names, got {', '.join(names)}"
     if place == "below" and config.decoder.kind == "placed":
         return f"z below W {NEEDS_SUM}; use z_place above or none"
-    if place == "below" and config.posterior.kind == "per_part":
-        return "z below W needs posterior graph or collapsed; with per_part use z_place above or none"
+    if place == "below" and config.posterior.kind in ("per_part", "newton"):
+        return f"z below W needs posterior graph or collapsed; with {config.posterior.kind} use z_place above or none"
     return None
 
 

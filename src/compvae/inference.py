@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from compvae.batch import Batch, Shared
+from compvae.dense import DenseNormal, Linearised
 from compvae.distributions import Normal, PartsGaussian
 from compvae.errors import ConfigError, DataError
 from compvae.model import CompVAE
@@ -43,7 +44,7 @@ class Inferred:
     code: what the decoder takes.  context: (B, E) or None.
     """
 
-    q: Normal | PartsGaussian
+    q: Normal | PartsGaussian | DenseNormal
     prior: Normal
     w: Tensor
     code: Tensor
@@ -79,7 +80,10 @@ def infer(model: CompVAE, batch: Batch, noise: Noise) -> Inferred:
         out: Normal = model.decoder(model.aggregate(w, batch.parts), batch.parts, z, context, pixels)
         return out
 
-    q = posterior.w(Given(batch, evidence, prior, z, noise, likelihood, model.decoder.n_pixels))
+    def linearise(w: Tensor, pixels: Tensor | None) -> Linearised:
+        return model.decoder.linearise(w, batch.parts, z, context, pixels)
+
+    q = posterior.w(Given(batch, evidence, prior, z, noise, likelihood, linearise, model.decoder.n_pixels))
     w = q.rsample(noise, "w")
     code = w if posterior.of_sum else model.aggregate(w, batch.parts)
 

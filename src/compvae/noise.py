@@ -22,7 +22,7 @@ from torch import Tensor
 
 from compvae.errors import DataError
 
-__all__ = ["Noise"]
+__all__ = ["Noise", "Still"]
 
 _LOW_32 = 0xFFFFFFFF
 
@@ -123,3 +123,18 @@ class Noise:
     def permutation(self, name: str, size: int) -> Tensor:
         """-> (size,) int64: one permutation shared by all rows."""
         return self.common()._bits(name, size)[0].argsort()
+
+
+class Still(Noise):
+    """Noise that is 0 everywhere: every normal drawn with it is at its mean."""
+
+    def __init__(self, rows: Tensor | int) -> None:
+        super().__init__(0, rows)
+
+    def at(self, rows: Tensor) -> Still:
+        """The same for some of the rows.  rows: (R,) int64 positions, or (B,) bool."""
+        return Still(self.rows[rows])
+
+    def normal(self, name: str, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """-> (B, *shape), zeros."""
+        return torch.zeros(len(self.rows), *shape, dtype=dtype, device=self.rows.device)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from compvae.batch import PaddedParts, Parts
 from compvae.config import ModelConfig, ZNetworkConfig
+from compvae.dense import DenseNormal
 from compvae.distributions import Members, Normal, PartsGaussian, soft_floor
 from compvae.nn.embedding import PartEmbedding
 from compvae.nn.residual import mlp, residual_stack
@@ -113,7 +114,7 @@ class TablePrior(PartPrior):
         return counts > 0 if self.config.latent.blocks else torch.ones_like(counts[:, :1], dtype=torch.bool)
 
     @torch.no_grad()
-    def statistics(self, parts: Parts, q: Normal | PartsGaussian, of_sum: bool) -> PriorStatistics:
+    def statistics(self, parts: Parts, q: Normal | PartsGaussian | DenseNormal, of_sum: bool) -> PriorStatistics:
         """Moments of q about the current means.  q: over W, (B, G, d), where of_sum; else over parts, (B, K, d)."""
         if not of_sum:
             return self._of_each_part(parts.padded(), q.mean, q.variance)
@@ -127,14 +128,14 @@ class TablePrior(PartPrior):
             kinds.total(deviation**2 + variance).sum(0), kinds.total(deviation).sum(0), number, number
         )
 
-    def _of_blocks(self, parts: Parts, q: Normal | PartsGaussian) -> PriorStatistics:
+    def _of_blocks(self, parts: Parts, q: Normal | PartsGaussian | DenseNormal) -> PriorStatistics:
         """W_c ~ N(n m, n p^2): the best p^2 is the mean over wholes of E[(W_c - n m)^2] / n."""
         n = parts.counts.to(q.mean.dtype)[..., None]
         deviation = (q.mean - n * self.mean).masked_fill(n == 0, 0.0)
         square = (deviation**2 + q.variance).masked_fill(n == 0, 0.0) / n.clamp(min=1)
         return PriorStatistics(square.sum(0), deviation.sum(0), n.sum(0), (n > 0).to(n.dtype).sum(0))
 
-    def _of_one_sum(self, parts: Parts, q: Normal | PartsGaussian) -> PriorStatistics:
+    def _of_one_sum(self, parts: Parts, q: Normal | PartsGaussian | DenseNormal) -> PriorStatistics:
         """Kinds mixed in one sum have no closed-form optimum; one EM step uses the parts' moments under the bridge."""
         n = parts.counts.to(q.mean.dtype)[..., None]
         mean, variance = self.moments()

@@ -13,7 +13,7 @@ __all__ = ["beside", "context_of", "size_scale"]
 
 
 def beside(h: Tensor, *others: Tensor | None) -> Tensor:
-    """h with further vectors beside it, those that are None left out.  h: (B, N), others: (B, *) -> (B, N + ..)."""
+    """h with further vectors beside it, those that are None left out.  h: (*, N), others: (*, M) -> (*, N + ..)."""
     return torch.cat([h, *[other.to(h.dtype) for other in others if other is not None]], -1)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from compvae.aggregation import Aggregation
 from compvae.batch import Parts
+from compvae.dense import Linearised
 from compvae.distributions import Normal
 
 __all__ = ["Decoder"]
@@ -30,3 +32,22 @@ class Decoder(nn.Module, ABC):
         pixels: (P,) int64, places of x to decode, for a pixelwise decoder.
         -> normal over (B, *shape), or over (B, channels, P) where pixels are given.
         """
+
+    def linearise(
+        self, code: Tensor, parts: Parts, z: Tensor | None, context: Tensor | None, pixels: Tensor | None = None
+    ) -> Linearised:
+        """p(x | code + ..), its mean to first order, arguments as in forward; one pass for each number of the code."""
+
+        def outputs(flat: Tensor) -> tuple[Tensor, Tensor]:
+            whole: Normal = self(flat.view_as(code), parts, z, context, pixels)
+            return whole.mean.flatten(1), whole.variance.expand_as(whole.mean).flatten(1)
+
+        flat = code.detach().flatten(1)
+        mean, variance = outputs(flat)
+
+        def along(direction: Tensor) -> Tensor:
+            moved: Tensor = torch.func.jvp(lambda c: outputs(c)[0], (flat,), (direction.expand_as(flat),))[1]
+            return moved
+
+        columns = torch.func.vmap(along, out_dims=-1)(torch.eye(flat.shape[1], dtype=flat.dtype, device=flat.device))
+        return Linearised(mean, variance, columns)

@@ -1,6 +1,8 @@
-"""Parts that have a place in the whole: pixel = link( sum_i softmax_i(c(w_i, l_i) . b(pixel - place_i)) value(l_i) ).
+"""Parts that have a place: pixel = link(v, ln v), v = sum_i softmax_i(c(w_i, l_i) . b(pixel - place_i)) value(l_i).
 
-b(offset) = (offset, |offset|^2, learned tanh features); c is a network of the latent, the kind and the place.  An
+b(offset) = (offset, |offset|^2, learned tanh features); c is a network of the latent and the kind, not of the place:
+a part acts by its offset alone, so the code of a part cannot drift with where it stands.  Values are positive and the
+link sees their logarithm too: a power of v, as in an image's gamma, is steep near 0 in v and a line in ln v.  An
 order-invariant aggregation that can represent the colours' true process (theory, section 5).  It is not a function of
 W = sum w_i: no collapse, no bridge, sampling in O(K).
 """
@@ -14,15 +16,18 @@ import torch
 from torch import Tensor, nn
 
 from compvae.aggregation import Aggregation, SoftmaxMix
-from compvae.batch import Parts
+from compvae.batch import PaddedParts, Parts
 from compvae.config import ModelConfig, PlacedConfig
 from compvae.context import context_size
 from compvae.decoder.base import Decoder
+from compvae.dense import Linearised
 from compvae.distributions import Members, Normal, soft_floor
 from compvae.nn.residual import mlp
 from compvae.scale import size_scale
 
 __all__ = ["PlacedDecoder"]
+
+DARKEST = 1e-6  # values below it are not told apart
 
 
 class PlacedDecoder(Decoder):
@@ -40,9 +45,9 @@ class PlacedDecoder(Decoder):
         self.n_pixels = math.prod(self.grid)
         self.embedding = nn.Embedding(config.parts.n_kinds, own.embedding)
         self.basis = nn.Linear(axes + 1, own.basis)
-        self.coefficients = mlp(config.latent.w + own.embedding + axes, own.hidden, own.hidden, axes + 1 + own.basis)
+        self.coefficients = mlp(config.latent.w + own.embedding, own.hidden, own.hidden, axes + 1 + own.basis)
         self.value = nn.Linear(own.embedding, own.values)
-        inputs = own.values + context_size(config.context)
+        inputs = 2 * own.values + context_size(config.context)
         self.link = mlp(inputs, own.hidden, own.hidden, self.channels + 1)
 
     def places(self, like: Tensor) -> Tensor:
@@ -57,7 +62,7 @@ class PlacedDecoder(Decoder):
         offset = places - place[:, :, None]
         offset = torch.cat([offset, (offset**2).sum(-1, keepdim=True)], -1)
         basis = torch.cat([offset, torch.tanh(self.basis(offset))], -1)
-        about = torch.cat([code, self.embedding(padded.kind), place], -1)
+        about = torch.cat([code, self.embedding(padded.kind)], -1)
         return torch.einsum("bkpf,bkf->bkp", basis, self.coefficients(about))
 
     def forward(
@@ -66,14 +71,50 @@ class PlacedDecoder(Decoder):
         """code: {w_i}, (B, K, d) -> normal over (B, *shape), or over (B, channels, P) where pixels are given."""
         padded, places = parts.padded(), self.places(code)
         logits = self.logits(code, padded, places if pixels is None else places[pixels])
-        value = self.value(self.embedding(padded.kind))
+        mean, variance = self._observe(logits, padded, context)
+        if pixels is None:
+            mean = mean.reshape(len(mean), *self.config.shape)
+            variance = variance.reshape(len(mean), *[1] * (mean.ndim - 1 - len(self.grid)), *self.grid)
+        scale = size_scale(self.config, parts, mean)
+        return Normal(scale * mean, scale**2 * variance)
+
+    def linearise(
+        self, code: Tensor, parts: Parts, z: Tensor | None, context: Tensor | None, pixels: Tensor | None = None
+    ) -> Linearised:
+        """dx/dw_i = dx/dlogit_i . dlogit_i/dw_i at each pixel: one backward pass a channel, one forward an axis."""
+        padded, places = parts.padded(), self.places(code)
+        places = places if pixels is None else places[pixels]
+        code = code.detach()
+        with torch.enable_grad():
+            logits = self.logits(code, padded, places).detach().requires_grad_()
+            mean, variance = self._observe(logits, padded, context)
+            by_logit = [
+                torch.autograd.grad(mean[:, c].sum(), logits, retain_graph=c + 1 < self.channels)[0]
+                for c in range(self.channels)
+            ]
+        by_code = [
+            torch.func.jvp(lambda w: self.logits(w, padded, places), (code,), (_axis(code, axis),))[1]
+            for axis in range(code.shape[2])
+        ]
+        jacobian = torch.einsum("cbkp,dbkp->bcpkd", torch.stack(by_logit), torch.stack(by_code))
+        scale = size_scale(self.config, parts, mean)
+        mean, variance = (scale * mean).detach(), (scale**2 * variance).detach().expand_as(mean)
+        jacobian = (scale[..., None, None] * jacobian).flatten(1, 2).flatten(2)
+        return Linearised(mean.flatten(1), variance.flatten(1), jacobian)
+
+    def _observe(self, logits: Tensor, padded: PaddedParts, context: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Mean (B, channels, P) and variance (B, 1, P) before scaling.  logits: (B, K, P)."""
+        value = self.value(self.embedding(padded.kind)) ** 2
         mixed = self.aggregation(value, Members(padded.mask), logits)
+        mixed = torch.cat([mixed, (mixed + DARKEST).log()], -1)
         if context is not None:
             mixed = torch.cat([mixed, context.to(mixed.dtype)[:, None].expand(-1, mixed.shape[1], -1)], -1)
         out = self.link(mixed).transpose(1, 2)
-        mean, variance = out[:, :-1], soft_floor(out[:, -1:], self.own.floor).exp()
-        if pixels is None:
-            mean = mean.reshape(len(out), *self.config.shape)
-            variance = variance.reshape(len(out), *[1] * (mean.ndim - 1 - len(self.grid)), *self.grid)
-        scale = size_scale(self.config, parts, mean)
-        return Normal(scale * mean, scale**2 * variance)
+        return out[:, :-1], soft_floor(out[:, -1:], self.own.floor).exp()
+
+
+def _axis(like: Tensor, axis: int) -> Tensor:
+    """1 in one coordinate of every part, 0 elsewhere.  like: (B, K, d)."""
+    out = torch.zeros_like(like)
+    out[..., axis] = 1.0
+    return out

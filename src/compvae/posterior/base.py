@@ -8,7 +8,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from compvae.batch import Batch, Parts, Shared
 from compvae.config import ModelConfig, ZNetworkConfig
 from compvae.context import context_size
+from compvae.dense import DenseNormal, Linearised
 from compvae.distributions import Normal, PartsGaussian
 from compvae.nn.embedding import PartEmbedding
 from compvae.nn.residual import mlp, residual_stack
@@ -24,10 +24,13 @@ from compvae.noise import Noise
 from compvae.prior import PartPrior
 from compvae.scale import context_of, size_scale
 
-__all__ = ["Given", "Likelihood", "Posterior", "Reader", "ZPosterior", "prior_for"]
+__all__ = ["Given", "Likelihood", "Linearise", "Posterior", "Reader", "ZPosterior", "prior_for"]
 
 Likelihood = Callable[[Tensor, Tensor | None], Normal]
 """(w (B, K, d), pixels (P,) or None) -> p(x | {w_i}, ..) at those pixels."""
+
+Linearise = Callable[[Tensor, Tensor | None], Linearised]
+"""(W (B, G, d) or w (B, K, d), pixels (P,) or None) -> p(x | ..) near there, at those pixels."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Given:
     z: Tensor | None
     noise: Noise
     likelihood: Likelihood
+    linearise: Linearise
     n_pixels: int
 
 
@@ -118,7 +122,7 @@ class ZPosterior(nn.Module):
 class Posterior(nn.Module, ABC):
     """q(z, {w_i} | x, {l_i})."""
 
-    of_sum: ClassVar[bool]  # True where q is over W = sum w_i, False where it is over each w_i
+    of_sum: bool  # True where q is over W = sum w_i, False where it is over each w_i
     reader: Reader | None  # None where the posterior reads x in its own way alone
     z_network: ZPosterior | None
 
@@ -130,7 +134,7 @@ class Posterior(nn.Module, ABC):
         return out
 
     @abstractmethod
-    def w(self, given: Given) -> Normal | PartsGaussian:
+    def w(self, given: Given) -> Normal | PartsGaussian | DenseNormal:
         """q(w | x, z, {l_i}): over W, (B, G, d), where ``of_sum``, over the parts, (B, K, d), otherwise."""
 
 

@@ -8,8 +8,6 @@ The message is about y = W / sqrt(n), whose prior spread does not depend on the 
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 
 from compvae.config import CollapsedConfig, ModelConfig
@@ -23,7 +21,7 @@ __all__ = ["CollapsedPosterior"]
 class CollapsedPosterior(Posterior):
     """q(W | x, {l_i}[, z]); with z below W, q(z | x, W, {l_i}) comes after it."""
 
-    of_sum: ClassVar[bool] = True
+    of_sum = True
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

@@ -7,7 +7,6 @@ the text but not in the tables, is on.  eps_i makes q a mixture; the bound at a 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -28,7 +27,7 @@ FAMILIES = {"paper": PaperCorrelated, "sum_controlled": SumControlled}
 class GraphPosterior(Posterior):
     """q({w_i} | x, z, {l_i}) by message passing between the parts."""
 
-    of_sum: ClassVar[bool] = False
+    of_sum = False
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

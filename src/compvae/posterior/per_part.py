@@ -6,8 +6,6 @@ log p(x | {w_i}) at the current guess.  In units of the prior's deviation, q_i =
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -27,7 +25,7 @@ EVAL_STRIDE = 3  # outside training, corrections look at every third pixel
 class PerPartPosterior(Posterior):
     """Independent parts, each corrected by the gradient of the likelihood."""
 
-    of_sum: ClassVar[bool] = False
+    of_sum = False
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

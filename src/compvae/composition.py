@@ -1,0 +1,200 @@
+"""Composition: what an observed whole is made of, by the model; take parts away, put parts in, decode.
+
+    (W, z) ~ q(W, z | x, {l_i})  ->  edits of {w_i}, z held  ->  x' ~ p(x | z, W')          (theory, sections 4 and 5)
+
+Immutable: every edit returns a new composition.  Latents travel with their parts: two compositions of one lineage
+decoded with the same seed have the same latents where they have the same parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compvae.batch import Batch, Parts, Shared, collate
+from compvae.checks import allocate, at_least_one
+from compvae.editing import Group, edited
+from compvae.errors import DataError, PartsError
+from compvae.history import History
+from compvae.model import CompVAE
+from compvae.noise import Noise, Still
+from compvae.parts import Multiset, PartsBatch
+
+__all__ = ["Composition"]
+
+TILE_WHOLES = 32  # wholes the networks see at once
+TILE_DRAWS = 8  # draws of each of them
+TILE_DRAWS_OF_ONE = 128  # the same where there is one whole
+ROW_STRIDE = 2**32  # between the noise of one whole and of the next
+
+Described = list[dict[str, str | float]]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The wholes a lineage of compositions began with.
+
+    batch: parts in canonical order.  single: x had no row axis.  seed: of the lineage.
+    """
+
+    network: CompVAE
+    batch: Batch
+    single: bool
+    seed: int
+
+
+class Composition:
+    """The posterior of the parts of one or several observed wholes, and edits of it."""
+
+    def __init__(self, observed: Observed, histories: tuple[History, ...], step: int = 0) -> None:
+        self._observed, self._histories, self._step = observed, histories, step
+
+    @classmethod
+    def of(
+        cls, network: CompVAE, batch: Batch, compositions: Sequence[Multiset], single: bool, seed: int = 0
+    ) -> Composition:
+        """batch: wholes, their parts in canonical order.  compositions: the parts of each row in the caller's order."""
+        return cls(Observed(network, batch, single, seed), tuple(History.observed(parts) for parts in compositions))
+
+    @property
+    def parts(self) -> Described | list[Described]:
+        """The parts now, one dict each, in the caller's order; such a list for each row where x had a row axis."""
+        listed = [history.now.dicts() for history in self._histories]
+        return listed[0] if self._observed.single else listed
+
+    def remove(self, parts: object) -> Composition:
+        """Take parts away: of n alike ones a draw of their joint posterior goes, in the mean its expectation.
+
+        Parts that were added last go first.
+        """
+        step, rows = self._step + 1, self._rows(parts, "remove")
+        changed = [h.remove(gone, step, self._where("remove", row)) for row, (h, gone) in self._beside(rows)]
+        return Composition(self._observed, tuple(changed), step)
+
+    def add(self, parts: object) -> Composition:
+        """Put parts in, drawn from the prior given the shared factor."""
+        step, rows = self._step + 1, self._rows(parts, "add")
+        return Composition(self._observed, tuple(h.add(new, step) for _, (h, new) in self._beside(rows)), step)
+
+    def replace(self, parts: object, by: object) -> Composition:
+        """Put other parts, drawn from the prior given the shared factor, in the place of some or all."""
+        step, rows, new = self._step + 1, self._rows(parts, "replace"), self._rows(by, "replace by")
+        changed = [
+            h.replace(gone, new[row], step, self._where("replace", row)) for row, (h, gone) in self._beside(rows)
+        ]
+        return Composition(self._observed, tuple(changed), step)
+
+    def part(self, index: int, n: int | None = None, seed: int = 0, noise: bool = False) -> np.ndarray:
+        """x of the part at this place of :attr:`parts`, alone, by the model: at the means, or n draws as in decode."""
+        smallest = min(history.now.size for history in self._histories)
+        if isinstance(index, bool) or not isinstance(index, int | np.integer) or not -smallest <= index < smallest:
+            raise PartsError(f"part: there is no part {index!r}, the parts are 0 to {smallest - 1}")
+        step = self._step + 1
+        alone = tuple(history.only(int(index) % history.now.size, step) for history in self._histories)
+        return Composition(self._observed, alone, step).decode(n, seed, noise)
+
+    def decode(self, n: int | None = None, seed: int = 0, noise: bool = False) -> np.ndarray:
+        """The whole of these parts: the decoder's mean at the latents' means, (*shape) or (rows, *shape) as x came.
+
+        With n, that many draws of the latents, (n, *shape) or (n, rows, *shape); noise=True adds the observation noise.
+        """
+        if n is None and noise:
+            raise DataError("noise=True needs n: the mean has no noise; give n=1 for one draw")
+        out = allocate(
+            1 if n is None else at_least_one(n, "n"), len(self._histories), *self._observed.batch.x.shape[1:]
+        )
+        for rows, tile in self._tiles():
+            if n is None:
+                out[0, rows] = self._whole(tile, Still(len(tile)), noise)[: len(rows)]
+                continue
+            for start, draws in self._draws(n):
+                identity = (draws[:, None] + tile * ROW_STRIDE).flatten()
+                x = self._whole(tile.repeat(len(draws)), Noise(seed, identity, self._observed.seed), noise)
+                x = x.reshape(len(draws), len(tile), *x.shape[1:])[: n - start, : len(rows)]
+                out[start : start + len(x), rows] = x
+        if self._observed.single:
+            out = out[:, 0]
+        return out[0] if n is None else out
+
+    def _rows(self, parts: object, verb: str) -> list[Multiset]:
+        """What an edit was given, for each row."""
+        schema, rows = self._histories[0].schema, len(self._histories)
+        if not isinstance(parts, PartsBatch):
+            return [schema.parse(parts, verb)] * rows
+        if len(parts) != rows:
+            raise DataError(f"{verb} has {len(parts)} compositions but x has {rows} rows; each row needs one")
+        return parts.parse(schema)
+
+    def _beside(self, rows: list[Multiset]) -> Iterator[tuple[int, tuple[History, Multiset]]]:
+        return enumerate(zip(self._histories, rows, strict=True))
+
+    def _where(self, verb: str, row: int) -> str:
+        return verb if self._observed.single else f"{verb}, row {row}"
+
+    def _tiles(self) -> Iterator[tuple[np.ndarray, Tensor]]:
+        """(rows of x, the same filled up to a fixed number with the last); wholes that share a z stand in one tile."""
+        rows = len(self._histories)
+        height = rows if self._observed.batch.shared is not None else 1 if rows == 1 else TILE_WHOLES
+        for start in range(0, rows, height):
+            yield np.arange(start, min(start + height, rows)), torch.arange(start, start + height).clamp(max=rows - 1)
+
+    def _draws(self, n: int) -> Iterator[tuple[int, Tensor]]:
+        """(first draw, numbers of the draws) of chunks whose size does not depend on n."""
+        size = TILE_DRAWS_OF_ONE if len(self._histories) == 1 else TILE_DRAWS
+        for start in range(0, n, size):
+            yield start, torch.arange(start, start + size)
+
+    def _whole(self, rows: Tensor, noise: Noise, noisy: bool) -> np.ndarray:
+        """x of these rows, each with its own noise, (R, *shape).  rows: (R,) int64."""
+        batch = self._observed.batch
+        context = None if batch.context is None else batch.context[rows]
+        tile = Batch(batch.x[rows], batch.parts.rows(rows), context, self._shared(rows))
+        groups = [group.rows(rows) for group in self._groups]
+        x = edited(self._observed.network, tile, groups, self._now.rows(rows), noise)
+        return (x.rsample(noise, "x") if noisy else x.mean).float().numpy()
+
+    def _shared(self, rows: Tensor) -> Shared | None:
+        """Groups of a tile in which all wholes stand once for each draw: one z for each group and draw."""
+        shared = self._observed.batch.shared
+        if shared is None:
+            return None
+        draw = torch.arange(len(rows)) // len(self._histories)
+        return Shared.of(draw * shared.size + shared.group[rows])
+
+    @cached_property
+    def _now(self) -> Parts:
+        return collate([history.now.canonical() for history in self._histories])
+
+    @cached_property
+    def _groups(self) -> list[Group]:
+        return [self._group(origin) for origin in self._histories[0].groups]
+
+    def _group(self, origin: int) -> Group:
+        """Parts that came together, in all rows; a row in which nothing was taken at some step stays as it was."""
+        rows = [dict(history.groups[origin]) for history in self._histories]
+        steps = sorted(set().union(*rows))
+        stages = []
+        left = [row[origin] for row in rows]
+        for step in steps:
+            left = [row.get(step, before) for row, before in zip(rows, left, strict=True)]
+            stages.append(collate(left))
+        kept = None
+        if not self._observed.network.posterior.of_sum:
+            kept = _kept([row[origin] for row in rows], left)
+        return Group(tuple(stages), tuple(steps), kept)
+
+
+def _kept(first: Sequence[Multiset], left: Sequence[Multiset]) -> Tensor:
+    """Which parts are left of those there were, in canonical order, (B, K) bool: of alike ones the last go."""
+    kept = torch.zeros(len(first), max(parts.size for parts in first), dtype=torch.bool)
+    for row, (before, after) in enumerate(zip(first, left, strict=True)):
+        remaining, position = dict(after.runs), 0
+        for part, count in before.runs:
+            kept[row, position : position + remaining.get(part, 0)] = True
+            position += count
+    return kept

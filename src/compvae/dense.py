@@ -1,0 +1,76 @@
+"""N(mean, S^1/2 P^-1 S^1/2): a Gaussian with all correlations, its precision P given in units of a prior's variance S.
+
+In those units the prior is N(0, I), so P = I + (what x says) is never narrower than 1 in any direction, and coordinates
+that do not exist (S = 0) have an identity row: they cost nothing and stay at their mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from compvae.distributions import LOG_2PI, Normal
+from compvae.noise import Noise
+
+__all__ = ["DenseNormal", "Linearised"]
+
+
+@dataclass(frozen=True)
+class Linearised:
+    """x ~ N(mean + jacobian (w - w0), diag(variance)): an observation near w0.
+
+    mean, variance: (B, N).  jacobian: (B, N, D).
+    """
+
+    mean: Tensor
+    variance: Tensor
+    jacobian: Tensor
+
+
+class DenseNormal:
+    """A Gaussian over (B, *) with D numbers a row.
+
+    prior: normal over (B, *) whose variance is the unit.
+    shift: (mean - prior's mean) in units of the prior's deviation, (B, D).
+    precision: P, (B, D, D), symmetric, identity rows where a coordinate does not exist.
+    """
+
+    def __init__(self, prior: Normal, shift: Tensor, precision: Tensor) -> None:
+        self.mask = torch.ones_like(prior.mean, dtype=torch.bool) if prior.mask is None else prior.mask
+        self.mask = self.mask.expand_as(prior.mean)
+        self._deviation = prior.variance.expand_as(prior.mean).masked_fill(~self.mask, 0.0).sqrt()
+        self.mean = (prior.mean + self._deviation * shift.view_as(prior.mean)).masked_fill(~self.mask, 0.0)
+        self._root: Tensor = torch.linalg.cholesky(precision)
+
+    @property
+    def variance(self) -> Tensor:
+        """Diagonal of the covariance, (B, *): S_i times the squared length of column i of L^-1, P = L L^T."""
+        eye = torch.eye(self._root.shape[-1], dtype=self._root.dtype, device=self._root.device).expand_as(self._root)
+        inverse = torch.linalg.solve_triangular(self._root, eye, upper=False)
+        out: Tensor = self._deviation**2 * (inverse**2).sum(1).view_as(self.mean)
+        return out
+
+    def rsample(self, noise: Noise, name: str) -> Tensor:
+        """mean + S^1/2 L^-T eps, (B, *)."""
+        unit = noise.normal(name, *self.mean.shape[1:], dtype=self.mean.dtype).flatten(1)
+        mixed: Tensor = torch.linalg.solve_triangular(self._root.mT, unit[..., None], upper=True)[..., 0]
+        return self.mean + self._deviation * mixed.view_as(self.mean)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """ln N(value).  value: (B, *) -> (B,)."""
+        whitened = ((value - self.mean) / self._deviation.masked_fill(~self.mask, 1.0)).masked_fill(~self.mask, 0.0)
+        square = ((self._root.mT @ whitened.flatten(1)[..., None]) ** 2).sum((1, 2))
+        return -0.5 * (square + self._log_det() + self.mask.flatten(1).sum(1) * LOG_2PI)
+
+    def kl(self, prior: Normal) -> Tensor:
+        """1/2 sum [(var_i + (mean_i - m_i)^2) / p_i^2 - 1 + ln p_i^2] - 1/2 ln|Cov|, nats (B,).  prior: over (B, *)."""
+        p2 = prior.variance.expand_as(self.mean).masked_fill(~self.mask, 1.0)
+        terms = (self.variance + (self.mean - prior.mean) ** 2) / p2 - 1 + p2.log()
+        return 0.5 * (terms.masked_fill(~self.mask, 0.0).flatten(1).sum(1) - self._log_det())
+
+    def _log_det(self) -> Tensor:
+        """ln |covariance|, (B,)."""
+        deviations = self._deviation.masked_fill(~self.mask, 1.0).log().flatten(1).sum(1)
+        return 2 * (deviations - self._root.diagonal(dim1=1, dim2=2).log().sum(1))

@@ -1,0 +1,120 @@
+"""Latents of a whole under edits: remove parts by the bridge, add parts from the prior, hold the shared factor.
+
+Where q is over W = sum_i w_i, and parts R of the parts P of a sum are taken away, what is left is a draw of
+
+    W_rest | W ~ N( M_rest + S_rest/S (W - M),  S_rest (S - S_rest)/S )          (the bridge; theory, section 4)
+
+with M, S the prior's moments of the sum over P, M_rest, S_rest over P without R: O(#kinds) whatever K is.  Where q is
+over the parts, a part that goes takes its own w along.  Added parts are drawn from p(w | l, z).
+
+The shared factor stays: z itself where it stands above the parts, its noise u = (z - mean)/deviation under p(z | W)
+where it hangs below W.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from compvae.batch import Batch, PaddedParts, Parts
+from compvae.distributions import Normal
+from compvae.inference import Inferred, infer
+from compvae.model import CompVAE
+from compvae.noise import Noise
+
+__all__ = ["Group", "edited"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parts that came together, and what was taken away from them since.
+
+    stages: the parts at first and after each removal, one view each, rows as in the batch.
+    steps: number of the edit that led to each stage, which its noise hangs on; as many as stages.
+    kept: which of the first stage's parts are left at the end, (B, K) bool, where q is over the parts.
+    """
+
+    stages: tuple[Parts, ...]
+    steps: tuple[int, ...]
+    kept: Tensor | None = None
+
+    def rows(self, rows: Tensor) -> Group:
+        """The group in some of the wholes.  rows: (R,) int64."""
+        kept = None if self.kept is None else self.kept[rows]
+        return Group(tuple(stage.rows(rows) for stage in self.stages), self.steps, kept)
+
+
+@torch.no_grad()
+def edited(model: CompVAE, batch: Batch, groups: Sequence[Group], now: Parts, noise: Noise) -> Normal:
+    """p(x | ..) of the edited wholes at one draw of their latents, over (B, *shape).
+
+    batch: the wholes as observed.  groups: the observed parts first, then the added ones.  now: what is left.
+    noise: of the draw; noise that is 0 everywhere gives the latents' means.
+    """
+    latent = infer(model, batch, noise)
+    above = latent.z_value if model.config.latent.z_place == "above" else None
+    if model.posterior.of_sum:
+        code, parts = _edited_sum(model, latent.w, groups, above, noise), now
+    else:
+        w, parts = _edited_parts(model, latent.w, groups, above, noise)
+        code = model.aggregate(w, parts)
+    z = _moved_z(model, latent, code, parts)
+    out: Normal = model.decoder(code, parts, z, latent.context)
+    return out
+
+
+def _edited_sum(model: CompVAE, observed: Tensor, groups: Sequence[Group], z: Tensor | None, noise: Noise) -> Tensor:
+    """W of the edited wholes.  observed: W as inferred, (B, G, d).  z: (B, Z), where it stands above the parts."""
+    total = torch.zeros_like(observed)
+    for number, group in enumerate(groups):
+        before = model.prior.of_sum(group.stages[0], z)
+        whole = observed if number == 0 else before.rsample(noise, f"added/{group.steps[0]}")
+        for step, stage in zip(group.steps[1:], group.stages[1:], strict=True):
+            after = model.prior.of_sum(stage, z)
+            whole = _rest(whole, before, after).rsample(noise, f"removed/{number}/{step}")
+            before = after
+        total = total + whole
+    return total
+
+
+def _rest(whole: Tensor, before: Normal, after: Normal) -> Normal:
+    """The bridge: the sum over the parts that stay, given the sum over all.  whole: (B, G, d)."""
+    mask = before.mask if before.mask is not None else torch.ones_like(before.mean, dtype=torch.bool)
+    share = after.variance / before.variance.masked_fill(~mask, 1.0)
+    mean = after.mean + share * (whole - before.mean)
+    # share rounds to a little above 1 where nothing was taken away
+    return Normal(mean, after.variance * (1 - share).clamp(min=0.0), after.mask)
+
+
+def _edited_parts(
+    model: CompVAE, observed: Tensor, groups: Sequence[Group], z: Tensor | None, noise: Noise
+) -> tuple[Tensor, PaddedParts]:
+    """{w_i} of the edited wholes and the parts they belong to, those that went masked.  observed: (B, K, d)."""
+    codes, parts = [], []
+    for number, group in enumerate(groups):
+        first = group.stages[0].padded()
+        assert group.kept is not None
+        if number == 0:
+            codes.append(observed)
+        else:
+            codes.append(model.prior.of_parts(first, z).rsample(noise, f"added/{group.steps[0]}"))
+        parts.append(PaddedParts(first.kind, first.features, first.mask & group.kept, first.n_kinds))
+    joined = PaddedParts(
+        torch.cat([p.kind for p in parts], 1),
+        torch.cat([p.features for p in parts], 1),
+        torch.cat([p.mask for p in parts], 1),
+        parts[0].n_kinds,
+    )
+    return torch.cat(codes, 1) * joined.mask[..., None], joined
+
+
+def _moved_z(model: CompVAE, latent: Inferred, code: Tensor, parts: Parts) -> Tensor | None:
+    """z with its noise held: u of p(z | W observed), carried over to p(z | W edited).  code: W, (B, G, d)."""
+    if latent.z is None or model.config.latent.z_place == "above":
+        return latent.z_value
+    before, after = latent.z.prior, model.z_below(code, parts, latent.context)
+    unit = (latent.z.value - before.mean) / before.variance.sqrt()
+    return after.mean + after.variance.sqrt() * unit

@@ -1,0 +1,112 @@
+"""q(w | x, {l_i}) = N(w*, (H + S^-1)^-1): the Gaussian at the peak of p(x | w) p(w), found by damped Gauss-Newton.
+
+In units of the prior's deviation, v = (w - m)/p, with J the Jacobian of the decoder's mean over its noise and r the
+residual over the noise, one step (Levenberg 1944, Marquardt 1963) is
+
+    (J^T J + I + damping diag(J^T J + I)) (v' - v) = J^T r - v,                    q = N(v*, (J^T J + I)^-1)
+
+No encoder, and so no amortisation gap, no drift between encoder and prior, and no trust in an encoder outside
+of its training range.  Gradients of the bound do not run through q: at the bound's maximum over q they need not.  Steps
+that do not climb are taken back, whole by whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from compvae.config import ModelConfig, NewtonConfig
+from compvae.dense import DenseNormal, Linearised
+from compvae.posterior.base import Given, Posterior, Reader, ZPosterior
+
+__all__ = ["NewtonPosterior"]
+
+FIRST_DAMPING, LESS, MORE = 0.03, 0.2, 8.0
+EVAL_FACTOR = 4  # outside training, as many times the rounds
+
+
+class NewtonPosterior(Posterior):
+    """Gaussian at the peak, over W for decoders of the plain sum, over the parts together otherwise."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        own = config.posterior
+        assert isinstance(own, NewtonConfig)
+        self.config, self.own = config, own
+        self.of_sum = config.decoder.kind != "placed"
+        self.reader = Reader(config, with_parts=True) if config.latent.z else None
+        self.z_network = None
+        if self.reader is not None:
+            self.z_network = ZPosterior(self.reader.width, config.latent.z, own.z_network, free=False)
+
+    @torch.no_grad()
+    def w(self, given: Given) -> DenseNormal:
+        """Gaussian over W, (B, G, d), or over the parts, (B, K, d)."""
+        pixels = self._pixels(given)
+        x, weight = given.batch.x.flatten(1), 1.0
+        if pixels is not None:
+            x = given.batch.x.reshape(len(x), -1, given.n_pixels)[:, :, pixels].flatten(1)
+            weight = given.n_pixels / len(pixels)
+        prior = given.prior
+        deviation = prior.variance.expand_as(prior.mean)
+        deviation = deviation.sqrt() if prior.mask is None else deviation.masked_fill(~prior.mask, 0.0).sqrt()
+
+        def look(v: Tensor) -> _Place:
+            seen = given.linearise(prior.mean + deviation * v.view_as(prior.mean), pixels)
+            return _Place.of(v, x, seen, deviation.flatten(1), weight)
+
+        best = look(torch.zeros_like(prior.mean).flatten(1))
+        damping = torch.full_like(best.cost, FIRST_DAMPING)
+        for _ in range(self.own.rounds * (1 if self.training else EVAL_FACTOR)):
+            tried = look(best.v + best.step(damping))
+            climbed = tried.cost < best.cost
+            best, damping = tried.where(climbed, best), damping * torch.where(climbed, LESS, MORE)
+        return DenseNormal(prior, best.v, best.precision)
+
+    def _pixels(self, given: Given) -> Tensor | None:
+        """Which pixels a training step looks at, (P,); None for all."""
+        if not self.own.pixels or not self.training:
+            return None
+        return given.noise.permutation("pixels/newton", given.n_pixels)[: self.own.pixels]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A point v on the way to the peak, and what is seen from it.
+
+    v: (B, D).  cost: -ln p(x | w) p(w) but for a constant, (B,).  slope: J^T r - v, (B, D).  precision: J^T J + I.
+    """
+
+    v: Tensor
+    cost: Tensor
+    slope: Tensor
+    precision: Tensor
+
+    @staticmethod
+    def of(v: Tensor, x: Tensor, seen: Linearised, deviation: Tensor, weight: float) -> _Place:
+        """x: (B, N).  deviation: of the prior, (B, D).  weight: of a value, above 1 where some stand for all."""
+        sigma = (seen.variance / weight).sqrt()
+        residual = (x - seen.mean) / sigma
+        jacobian = seen.jacobian * deviation[:, None] / sigma[..., None]
+        cost = 0.5 * ((v**2).sum(1) + (residual**2).sum(1)) + weight * 0.5 * seen.variance.log().sum(1)
+        slope = (jacobian.mT @ residual[..., None])[..., 0] - v
+        eye = torch.eye(v.shape[1], dtype=v.dtype, device=v.device)
+        return _Place(v, cost, slope, jacobian.mT @ jacobian + eye)
+
+    def step(self, damping: Tensor) -> Tensor:
+        """Where to go from here, (B, D).  damping: (B,)."""
+        diagonal = self.precision.diagonal(dim1=1, dim2=2)
+        damped = self.precision + torch.diag_embed(damping[:, None] * diagonal)
+        return torch.cholesky_solve(self.slope[..., None], torch.linalg.cholesky(damped))[..., 0]
+
+    def where(self, chosen: Tensor, other: _Place) -> _Place:
+        """This place in the chosen rows, the other elsewhere.  chosen: (B,) bool."""
+        row = chosen[:, None]
+        return _Place(
+            torch.where(row, self.v, other.v),
+            torch.where(chosen, self.cost, other.cost),
+            torch.where(row, self.slope, other.slope),
+            torch.where(row[..., None], self.precision, other.precision),
+        )
