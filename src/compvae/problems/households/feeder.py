@@ -64,11 +64,12 @@ class Households(Problem):
     def draw_parts(self, sizes: Tensor, noise: Noise) -> PaddedParts:
         """Profiles with shares of their own in each whole: from even mixtures to feeders of one kind.
 
-        Shares are proportional to squares of exponential variables.  sizes: (B,) int64.
+        Shares are proportional to e^v, e exponential, v uniform on 0..3 and common to a whole.  sizes: (B,) int64.
         """
         width = int(sizes.max())
         mask = torch.arange(width) < sizes[:, None]
-        shares = noise.uniform("shares", len(PROFILES)).log_().square_().cumsum(1)
+        exponential, power = -noise.uniform("shares", len(PROFILES)).log_(), 3 * noise.uniform("evenness", 1)
+        shares = (exponential**power).cumsum(1)
         drawn = noise.uniform("kind", width) * shares[:, -1:]
         kind = torch.searchsorted(shares, drawn).clamp_(max=len(PROFILES) - 1).masked_fill_(~mask, 0)
         return PaddedParts(kind, torch.zeros(len(sizes), width, 0), mask, len(PROFILES))

@@ -94,25 +94,25 @@ class Homes:
         felt, tables = effects.at(whole), self.tables
         heating = heat_loss * felt.heating
 
+        # what is switched on; given that it is, it lasts uniformly 1/2 to 3/2 of the table's hours
         likely = tables.chance[felt.weekend, kind]
+        hours = tables.hours[kind] * (0.5 + chance / likely)
+        begin = tables.start[felt.weekend, kind] + shift[:, None] + start
         living = torch.where(self.living, (size * felt.living)[:, None], 1.0)
         power = tables.kw[kind] * living + self.boost * heating[:, None]
-        begin = tables.start[felt.weekend, kind] + shift[:, None] + start
-        lasting = tables.hours[kind] * (
-            0.5 + chance / likely
-        )  # given that the use happens: uniform, 1/2 to 3/2 of the table's
-
-        total = _Pulses(len(effects.sun))
+        pulses = _Pulses(len(effects.sun))
         home, slot = (chance < likely).nonzero(as_tuple=True)
-        total.add(whole[home], begin[home, slot], lasting[home, slot], power[home, slot])
-        fans = (felt.match & (watching > 0.5)).nonzero().squeeze(1)
-        for starts, hours, kw in MATCH_PULSES:
-            flat = torch.ones_like(size[fans])
-            total.add(whole[fans], starts * flat, hours * flat, kw * flat)
+        pulses.add(whole[home], begin[home, slot], hours[home, slot], power[home, slot])
 
+        # the match, for those who watch it
+        fans = whole[felt.match & (watching > 0.5)]
+        for pulse in MATCH_PULSES:
+            pulses.add(fans, *torch.tensor(pulse)[:, None].expand(3, len(fans)))
+
+        # what runs all day, and what the panels give
         steady = _by_whole(tables.standby[kind] * size + STEADY * heating, whole, len(effects.sun))
         shining = _by_whole(panels * felt.sun, whole, len(effects.sun))
-        return total.mean() + steady[:, None] - shining[:, None] * self.sky
+        return pulses.mean() + steady[:, None] - shining[:, None] * self.sky
 
 
 def _within(span: Tensor, share: Tensor) -> Tensor:
