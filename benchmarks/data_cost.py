@@ -33,7 +33,7 @@ def shares(name: str, repeats: int) -> list[float]:
 
 def main() -> None:
     torch.set_num_threads(1)
-    for name, repeats in (("sines", 200), ("colours", 30)):
+    for name, repeats in (("sines", 200), ("colours", 30), ("households", 100)):
         found = shares(name, repeats)
         low, middle, high = statistics.quantiles(found, n=4)
         print(

@@ -11,7 +11,9 @@ SOURCE = Path(__file__).parent.parent / "src" / "compvae"
 
 ORDER = """
 errors checks files noise parts batch context
-problems.base problems.sines problems.colours problems
+problems.base problems.sines problems.colours
+problems.households.profiles problems.households.day problems.households.homes problems.households.feeder
+problems.households problems
 distributions dense config aggregation
 nn nn.residual nn.embedding nn.graph nn.trunks
 scale prior

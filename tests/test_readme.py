@@ -75,9 +75,10 @@ def run_cli(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_problems_command_lists_what_there_is() -> None:
     listed = json.loads(run_cli("problems", "--json").stdout)["problems"]
-    assert [row["name"] for row in listed] == ["sines", "colours"]
+    assert [row["name"] for row in listed] == ["sines", "colours", "households"]
     assert listed[0]["attributes"][0]["categories"] == [str(f) for f in range(1, 11)]
     assert listed[1]["shape"] == [3, 32, 32]
+    assert [row["context"] for row in listed] == [[], [], ["day_type", "temperature"]]
     assert "hidden in each: amplitude, phase" in run_cli("problems").stdout
 
 

@@ -42,6 +42,7 @@ def problems(as_json: AsJson = False) -> None:
             "attributes": [attribute.model_dump() for attribute in problem().schema.attributes],
             "shape": list(problem().shape),
             "hidden": list(problem.specific_names),
+            "context": [covariate.name for covariate in problem.context],
             "presets": list(PRESETS[name]),
         }
         for name, problem in PROBLEMS.items()
@@ -55,6 +56,8 @@ def problems(as_json: AsJson = False) -> None:
             f"  parts   {', '.join(a['name'] for a in row['attributes'])}; hidden in each: {', '.join(row['hidden'])}"
         )
         print(f"  x       shape {tuple(row['shape'])}")
+        if row["context"]:
+            print(f"  context {', '.join(row['context'])}")
         print(f"  presets {', '.join(row['presets'])}")
 
 

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from compvae.errors import PartsError
 from compvae.parts import Attribute, Categorical
 
-__all__ = ["context_size", "encode_context"]
+__all__ = ["context_size", "encode_context", "encode_values", "read_context"]
 
 
 def context_size(attributes: Sequence[Attribute]) -> int:
@@ -22,8 +23,8 @@ def context_size(attributes: Sequence[Attribute]) -> int:
     return sum(1 + (len(a.categories) if isinstance(a, Categorical) else 1) for a in attributes)
 
 
-def encode_context(attributes: Sequence[Attribute], context: Mapping[str, object] | None) -> Tensor:
-    """-> (E,) float32.  Attributes that are absent or None are unknown."""
+def read_context(attributes: Sequence[Attribute], context: Mapping[str, object] | None) -> list[float | None]:
+    """The value of each attribute, None where it is absent or None: unknown.  A category is its index."""
     if context is not None and not isinstance(context, Mapping):
         raise PartsError(f"context must be a mapping covariate -> value or None, got {type(context).__name__}")
     given = dict(context or {})
@@ -32,17 +33,35 @@ def encode_context(attributes: Sequence[Attribute], context: Mapping[str, object
         if name not in names:
             allowed = f"the covariates are {', '.join(names)}" if names else "this model takes none"
             raise PartsError(f"context: unknown covariate {name!r}, {allowed}")
-    values: list[float] = []
-    for attribute in attributes:
-        values += _encode(attribute, given.get(attribute.name))
-    return torch.tensor(values, dtype=torch.float32)
+    return [_read(attribute, given.get(attribute.name)) for attribute in attributes]
 
 
-def _encode(attribute: Attribute, value: object) -> list[float]:
-    """[known, encoded value...] of one covariate."""
+def _read(attribute: Attribute, value: object) -> float | None:
+    if value is None:
+        return None
     if isinstance(attribute, Categorical):
-        hot = [0.0] * len(attribute.categories)
-        if value is not None:
-            hot[attribute.index(value, "context")] = 1.0
-        return [float(value is not None), *hot]
-    return [0.0, 0.0] if value is None else [1.0, attribute.scaled(attribute.value(value, "context"))]
+        return float(attribute.index(value, "context"))
+    return attribute.value(value, "context")
+
+
+def encode_context(attributes: Sequence[Attribute], context: Mapping[str, object] | None) -> Tensor:
+    """-> (E,) float32.  Attributes that are absent or None are unknown."""
+    values = read_context(attributes, context)
+    known = torch.tensor([[value is not None for value in values]], dtype=torch.bool)
+    numbers = torch.tensor([[value or 0.0 for value in values]], dtype=torch.float64)
+    return encode_values(attributes, numbers, known)[0]
+
+
+def encode_values(attributes: Sequence[Attribute], values: Tensor, known: Tensor) -> Tensor:
+    """[known, encoded value...] of every attribute -> (B, E) float32.
+
+    values: (B, A), a category as its index.  known: (B, A) bool.
+    """
+    columns = [torch.zeros(len(values), 0)]
+    for value, flag, attribute in zip(values.double().unbind(1), known.unbind(1), attributes, strict=True):
+        if isinstance(attribute, Categorical):
+            encoded = one_hot(value.long(), len(attribute.categories))
+        else:
+            encoded = attribute.scaled(value)[:, None]
+        columns += [flag[:, None], encoded * flag[:, None]]
+    return torch.cat([column.float() for column in columns], 1)

@@ -90,8 +90,8 @@ class Continuous(_Frozen):
             raise PartsError(f"{where}: {self.name} is {number}, it must be{self._range()}")
         return number
 
-    def scaled(self, value: float) -> float:
-        """The value mapped linearly from [low, high] to [-1, 1], the form networks see."""
+    def scaled(self, value: Any) -> Any:
+        """A number, or an array of any shape, mapped linearly from [low, high] to [-1, 1], the form networks see."""
         return 2.0 * (value - self.low) / (self.high - self.low) - 1.0
 
     def _range(self) -> str:

@@ -90,9 +90,24 @@ def _small_images(problem: Problem) -> ModelConfig:
     )
 
 
+def _small_feeder(problem: Problem) -> ModelConfig:
+    """Theory, section 5, "The shared factor": z above the parts, one z for the wholes of a day, x from W alone."""
+    return ModelConfig(
+        parts=problem.schema,
+        context=problem.context,
+        shape=problem.shape,
+        scale="size",
+        latent=LatentConfig(w=8, blocks=True, z=6, z_place="above"),
+        prior=PriorConfig(spread=0.3, z_network=ZNetworkConfig(width=64, blocks=1)),
+        posterior=CollapsedConfig(width=256, blocks=3, z_network=ZNetworkConfig(width=128, blocks=1)),
+        decoder=LinkedConfig(features=128, width=256, blocks=2, floor=0.02, noise_power=0.5),
+    )
+
+
 PRESETS: dict[str, dict[str, Callable[[Problem], ModelConfig]]] = {
     "sines": {"paper": _paper_curves, "small": _small_curves},
     "colours": {"paper": _paper_images, "small": _small_images},
+    "households": {"small": _small_feeder},
 }
 
 

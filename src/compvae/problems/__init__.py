@@ -8,11 +8,12 @@
 from compvae.errors import ConfigError
 from compvae.problems.base import Problem
 from compvae.problems.colours import Colours
+from compvae.problems.households import Households
 from compvae.problems.sines import Sines
 
 __all__ = ["PROBLEMS", "Problem", "get"]
 
-PROBLEMS: dict[str, type[Problem]] = {Sines.name: Sines, Colours.name: Colours}
+PROBLEMS: dict[str, type[Problem]] = {problem.name: problem for problem in (Sines, Colours, Households)}
 
 
 def get(name: str, **settings: object) -> Problem:

@@ -74,7 +74,7 @@ class Colours(Problem):
         low, high = SHARPNESS
         return noise.uniform("specifics", parts.kind.shape[1], 1) * (high - low) + low
 
-    def combine(self, parts: PaddedParts, specifics: Tensor) -> Tensor:
+    def combine(self, parts: PaddedParts, specifics: Tensor, factors: Tensor | None = None) -> Tensor:
         """specifics: (B, K, 1) -> x (B, 3, H, W)."""
         column, row = parts.features.to(specifics.dtype)[..., None].unbind(2)
         line = self._line.to(specifics.dtype)

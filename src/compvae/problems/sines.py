@@ -68,7 +68,7 @@ class Sines(Problem):
         unit = noise.normal("specifics", parts.kind.shape[1], 2)
         return torch.addcmul(self._centre, unit, self._spread)
 
-    def combine(self, parts: PaddedParts, specifics: Tensor) -> Tensor:
+    def combine(self, parts: PaddedParts, specifics: Tensor, factors: Tensor | None = None) -> Tensor:
         """specifics: (B, K, 2) -> x (B, T)."""
         amplitude, phase = specifics.unbind(-1)
         amplitude = amplitude * parts.mask

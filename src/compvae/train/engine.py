@@ -50,9 +50,16 @@ class Engine:
         """True for the process that writes files and talks."""
         return self.rank == 0
 
-    def rows(self, batch: int) -> Tensor:
-        """The rows of the global batch that this process computes, (B / world,) int64."""
-        return torch.arange(batch).tensor_split(self.world)[self.rank]
+    def rows(self, batch: int, together: int = 1) -> Tensor:
+        """The rows of the global batch that this process computes, (B / world,) int64; blocks of rows stay together."""
+        blocks = torch.arange(batch).split(together)
+        if len(blocks) < self.world:
+            raise ConfigError(
+                f"a batch of {batch} makes {len(blocks)} blocks of {together} rows, too few for {self.world} devices; "
+                f"use a larger batch or fewer devices"
+            )
+        share = torch.arange(len(blocks)).tensor_split(self.world)[self.rank]
+        return torch.cat(blocks[int(share[0]) : int(share[-1]) + 1])
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
         """Add up over the processes, in place, in one collective.  tensors: any shapes."""

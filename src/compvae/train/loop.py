@@ -68,7 +68,8 @@ class Trainer:
 
     def batch(self, step: int) -> tuple[Batch, Noise]:
         """This process's rows of the data of a step, and their noise."""
-        noise = Noise(self.config.seed, self.engine.rows(self.config.recipe.batch), step)
+        rows = self.engine.rows(self.config.recipe.batch, self.problem.rows_together)
+        noise = Noise(self.config.seed, rows, step)
         batch = self.problem.draw(self.size(step), noise).to(self.engine.device, self.engine.dtype)
         return batch, noise.to(self.engine.device)
 
