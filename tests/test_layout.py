@@ -18,8 +18,8 @@ scale prior
 posterior.base posterior.collapsed posterior.graph posterior.per_part posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
 model inference objective generation
-tails.events tails.simulator tails.base tails.rejection tails.subset tails.pareto tails.importance tails
-presets measures storage compose
+tails.events tails.simulator tails.base tails.rejection tails.subset tails.pareto tails.proposal tails.importance
+tails presets measures storage compose
 train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.loop train.observers
 train.runs api cli __main__
 """.split()

@@ -2,7 +2,7 @@
 
 * rejection: independent, exact; for p >= 1e-2.
 * subset simulation with pCN moves: any p, any shape of the tail.
-* importance sampling by a shifted Gaussian: independent, weighted; where the tail lies in one direction.
+* importance sampling by shifted Gaussians: independent, weighted; where a few shifts cover the tail.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ variance (Cerou & Guyader 2016).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -94,26 +94,32 @@ def subset(scorer: Scorer, goal: Goal, n: int) -> TailSample:
 
 
 def climb(scorer: Scorer, goal: Goal) -> Climb:
-    """Levels until the goal is reached; refused where the estimate is poor."""
+    """Levels until the goal is reached; refused at the first whose estimate is poor."""
     states, probability, floor, step = scorer.prior(0, POPULATION), 1.0, -math.inf, 0.6
     for level in range(MOST_LEVELS):
         threshold, last = _next(states.score, probability, goal)
         if threshold <= floor:
             raise TailError(_stuck(floor, states.score, probability))
         hits = states.at(states.score >= threshold)
+        probability *= len(hits) / POPULATION
+        here = _sound(Climb(hits, states.score, threshold, probability, level, step))
         if last:
-            reached = probability * len(hits) / POPULATION
-            if goal.probability is not None:
-                refuse_ties(reached, threshold, goal.probability)
-                reached = goal.probability
-            return _sound(Climb(hits, states.score, threshold, reached, level, step))
-        probability, floor = probability * len(hits) / POPULATION, threshold
-        states, step = populate(scorer, hits, floor, step, level + 1)
+            return _at_goal(here, goal)
+        states, step = populate(scorer, hits, threshold, step, level + 1)
+        floor = threshold
     aim = f"{goal.threshold:g}" if goal.probability is None else f"a probability of {goal.probability:g}"
     raise TailError(
         f"the event did not reach {aim} in {MOST_LEVELS} levels: it exceeds {floor:g} with probability "
         f"{probability:.1g} and the highest value seen is {float(states.score.max()):g}; ask for a less extreme tail"
     )
+
+
+def _at_goal(top: Climb, goal: Goal) -> Climb:
+    """The last level; asked for a probability, its threshold was placed to have just that."""
+    if goal.probability is None:
+        return top
+    refuse_ties(top.probability, top.threshold, goal.probability)
+    return replace(top, probability=goal.probability)
 
 
 def _next(score: Tensor, probability: float, goal: Goal) -> tuple[float, bool]:
@@ -134,7 +140,7 @@ def populate(scorer: Scorer, seeds: States, floor: float, step: float, level: in
     states, kept = seeds, []
     for move in range(THIN * math.ceil(POPULATION / len(seeds))):
         states, accepted = _move(scorer, states, floor, step, level, move)
-        # the mean over all chains moves the step, more and more slowly: no chain feels its own answer
+        # by the mean over all chains, and more and more slowly: what one chain did hardly matters for its next move
         step = min(1.0, max(0.01, step * math.exp((accepted - ACCEPTED) / math.sqrt(move + 1))))
         if move % THIN == THIN - 1:
             kept.append(states)
@@ -171,9 +177,9 @@ def effective_number(ancestor: Tensor) -> float:
 def _sound(top: Climb) -> Climb:
     if top.cv > MOST_CV or top.ancestors < FEWEST_ANCESTORS:
         raise TailError(
-            f"subset simulation gives a probability of about {top.probability:.1g} with a relative deviation of "
-            f"{top.cv:.2f} from {top.ancestors} independent ancestors (allowed: {MOST_CV} and at least "
-            f"{FEWEST_ANCESTORS}); ask for a less extreme tail, or average several seeds of a nearer one"
+            f"subset simulation gives {top.threshold:g} a probability of about {top.probability:.1g} with a relative "
+            f"deviation of {top.cv:.2f} from {top.ancestors} independent ancestors (allowed: {MOST_CV} and at least "
+            f"{FEWEST_ANCESTORS}); ask for a less extreme tail"
         )
     return top
 
