@@ -19,7 +19,9 @@ nn nn.residual nn.embedding nn.graph nn.trunks
 scale prior
 posterior.base posterior.collapsed posterior.graph posterior.per_part posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
-model inference objective generation history editing composition presets measures storage compose
+model inference objective generation
+tails.events tails.simulator tails.base tails.rejection tails.subset tails.pareto tails.proposal tails.importance
+tails history editing composition presets measures storage compose
 train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.loop train.observers
 train.runs api cli __main__
 """.split()

@@ -18,7 +18,7 @@ from torch import Tensor
 from compvae.errors import DataError, PartsError
 from compvae.parts import Multiset
 
-__all__ = ["Batch", "CountedParts", "PaddedParts", "Parts", "Shared", "collate", "pad"]
+__all__ = ["Batch", "CountedParts", "PaddedParts", "Parts", "Shared", "collate", "pad", "repeat"]
 
 
 @dataclass(frozen=True)
@@ -197,3 +197,12 @@ def pad(compositions: Sequence[Multiset], dtype: torch.dtype = torch.float32) ->
         features[row, : len(parts)] = torch.tensor(scaled, dtype=dtype).view(len(parts), schema.n_features)
         mask[row, : len(parts)] = True
     return PaddedParts(kind, features, mask, schema.n_kinds)
+
+
+def repeat(parts: Parts, rows: int) -> Parts:
+    """One composition as a batch of many rows.  parts: of a single row."""
+    if isinstance(parts, CountedParts):
+        return CountedParts(parts.counts.expand(rows, -1))
+    return PaddedParts(
+        parts.kind.expand(rows, -1), parts.features.expand(rows, -1, -1), parts.mask.expand(rows, -1), parts.n_kinds
+    )

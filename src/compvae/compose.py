@@ -16,24 +16,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compvae.batch import Batch, CountedParts, PaddedParts, Parts, Shared, collate
+from compvae.batch import Batch, Shared, collate, repeat
 from compvae.checks import allocate, at_least_one, number_array
 from compvae.composition import Composition
 from compvae.config import ModelConfig
 from compvae.context import encode_context
 from compvae.errors import DataError, PartsError
-from compvae.generation import generate
+from compvae.generation import Tile
 from compvae.model import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo, importance_bound
 from compvae.parts import Multiset, PartsBatch, PartsSchema
 from compvae.storage import Provenance, load_network, save_network
+from compvae.tails import Event, Goal, TailSample, Whitened, tail
 
 __all__ = ["Model", "Ranking", "Terms"]
 
-TILE = 256  # rows the networks see at once
-TILE_INFERRED = 32  # the same for inference, where a single whole is the common case
-TILE_NUMBERS = 2**18  # parts times pixels, or parts times coordinates of w, of a tile
+TILE_INFERRED = 32  # rows the networks see at once in inference, where a single whole is the common case
 
 Context = Mapping[str, object]
 
@@ -113,18 +112,30 @@ class Model:
         self, parts: object, n: int, seed: int = 0, context: Context | None = None, noise: bool = True
     ) -> Iterator[tuple[slice, np.ndarray]]:
         """The rows of :meth:`sample` chunk by chunk, in bounded memory: (which rows, float32 (m, *shape))."""
-        composition = self.parts.parse(parts).canonical()
-        one = collate([composition])
-        given = self._context(context, 1)
-        height = self._tile_height(composition)
-        tile = _repeat(one, height)
-        covariates = None if given is None else given.expand(height, -1)
-        for start in range(0, at_least_one(n, "n"), height):
-            source = Noise(seed, torch.arange(start, start + height))
-            whole = generate(self.network, tile, source, covariates).x
-            x = whole.rsample(source, "x") if noise else whole.mean
-            stop = min(start + height, n)
-            yield slice(start, stop), x[: stop - start].float().numpy()
+        tile = self._tile(parts, context)
+        for start in range(0, at_least_one(n, "n"), tile.height):
+            source = Noise(seed, torch.arange(start, start + tile.height))
+            stop = min(start + tile.height, n)
+            yield slice(start, stop), tile.draw(source, noise)[: stop - start].numpy()
+
+    def tail(
+        self,
+        parts: object,
+        event: str | Event = "peak",
+        quantile: float | None = None,
+        n: int = 200,
+        seed: int = 0,
+        context: Context | None = None,
+        noise: bool = True,
+        threshold: float | None = None,
+        method: str = "auto",
+    ) -> TailSample:
+        """n wholes ~ p(x | parts, event(x) >= threshold), with the probability of that; see :func:`compvae.tails.tail`.
+
+        event: "peak", "energy", "ramp", or a function (n, *shape) -> (n,).  Give a quantile of it, or a threshold.
+        """
+        goal = Goal.of(quantile, threshold)
+        return tail(Whitened(self._tile(parts, context), noise), event, goal, n, seed, method)
 
     def infer(
         self,
@@ -205,7 +216,8 @@ class Model:
             tensors = collate([composition.canonical() for composition in compositions])
         else:
             compositions = [self.parts.parse(parts)] * len(values)
-            tensors = _repeat(collate([compositions[0].canonical()]), len(values))
+            tensors = repeat(collate([compositions[0].canonical()]), len(values))
+            tensors = repeat(collate([self.parts.parse(parts).canonical()]), len(values))
         groups = None if shared is None else Shared.of(_ids(shared, len(values)))
         return Batch(values, tensors, self._context(context, len(values)), groups), compositions, single
 
@@ -232,12 +244,8 @@ class Model:
             )
         return torch.stack([encode_context(self.config.context, one) for one in context])
 
-    def _tile_height(self, composition: Multiset) -> int:
-        """Rows of a tile: a function of the composition alone, never of n."""
-        if self.network.decoder.aggregation.plain_sum and self.parts.countable:
-            return TILE
-        each = self.network.decoder.n_pixels or self.config.latent.w
-        return max(1, min(TILE, TILE_NUMBERS // (composition.size * each)))
+    def _tile(self, parts: object, context: Context | None) -> Tile:
+        return Tile(self.network, self.parts.parse(parts), self._context(context, 1))
 
 
 def _tiles(batch: Batch) -> Iterator[tuple[Tensor, Batch]]:
@@ -250,15 +258,6 @@ def _tiles(batch: Batch) -> Iterator[tuple[Tensor, Batch]]:
         chosen = rows.clamp(max=len(batch) - 1)
         context = None if batch.context is None else batch.context[chosen]
         yield rows, Batch(batch.x[chosen], batch.parts.rows(chosen), context)
-
-
-def _repeat(parts: Parts, rows: int) -> Parts:
-    """One composition as a batch of many rows."""
-    if isinstance(parts, CountedParts):
-        return CountedParts(parts.counts.expand(rows, -1))
-    return PaddedParts(
-        parts.kind.expand(rows, -1), parts.features.expand(rows, -1, -1), parts.mask.expand(rows, -1), parts.n_kinds
-    )
 
 
 def _ids(shared: Sequence[object] | np.ndarray, rows: int) -> Tensor:

@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from compvae.noise import Noise
+from compvae.noise import Noise, NormalSource
 
 __all__ = [
     "Bridge",
@@ -115,7 +115,7 @@ class Normal:
         """A normal whose standard deviation stays above ``sigma``.  mean, log_variance: (B, *)."""
         return Normal(mean, soft_floor(log_variance, sigma).exp())
 
-    def rsample(self, noise: Noise, name: str) -> Tensor:
+    def rsample(self, noise: NormalSource, name: str) -> Tensor:
         """One draw for each row, differentiable, (B, *)."""
         unit = noise.normal(name, *self.mean.shape[1:], dtype=self.mean.dtype)
         return self._masked(self.mean + self._safe(self.variance).sqrt() * unit)

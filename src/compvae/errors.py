@@ -6,7 +6,7 @@ escapes from this package is a defect of ours.
 
 __all__ = [
     "CheckpointError", "CompVAEError", "ConfigError", "DataError", "DivergenceError", "ModelFileError", "OutputError",
-    "PartsError",
+    "PartsError", "TailError",
 ]  # fmt: skip
 
 
@@ -40,3 +40,7 @@ class DivergenceError(CompVAEError):
 
 class ModelFileError(CompVAEError):
     """A model directory cannot be read or written, or its contents do not fit together."""
+
+
+class TailError(CompVAEError):
+    """An estimate of a tail is too poor to be handed out, or the event was never seen."""

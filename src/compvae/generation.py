@@ -11,13 +11,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from compvae.batch import Parts
+from compvae.batch import Parts, collate, repeat
 from compvae.context import context_size
 from compvae.distributions import Normal
 from compvae.model import CompVAE
-from compvae.noise import Noise
+from compvae.noise import NormalSource
+from compvae.parts import Multiset
 
-__all__ = ["Generated", "generate"]
+__all__ = ["Generated", "Tile", "generate"]
+
+TILE = 256  # rows the networks see at once
+TILE_NUMBERS = 2**18  # parts times pixels, or parts times coordinates of w, of a tile
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Generated:
 
 
 @torch.no_grad()
-def generate(model: CompVAE, parts: Parts, noise: Noise, context: Tensor | None = None) -> Generated:
+def generate(model: CompVAE, parts: Parts, noise: NormalSource, context: Tensor | None = None) -> Generated:
     """One whole for each row.  context: (B, E), None where unknown."""
     place = model.config.latent.z_place
     like = next(model.decoder.parameters()).new_zeros(len(parts), 1)
@@ -48,3 +52,36 @@ def generate(model: CompVAE, parts: Parts, noise: Noise, context: Tensor | None 
     if place == "below":
         z = model.z_below(code, parts, context).rsample(noise, "z")
     return Generated(model.decoder(code, parts, z, context), code, z)
+
+
+class Tile:
+    """Rows of one composition, as many as the networks see at once.
+
+    A matrix product of 10 rows and one of 1,000 may differ in the last bits of the same row; on tiles of one height, a
+    function of the composition alone, no row depends on how many were asked for.
+    """
+
+    def __init__(self, model: CompVAE, composition: Multiset, context: Tensor | None = None) -> None:
+        """context: (1, E), None where the model takes none."""
+        composition = composition.canonical()
+        self.model, self.height = model, _height(model, composition)
+        self.parts = repeat(collate([composition]), self.height)
+        self.context = None if context is None else context.expand(self.height, -1)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of x."""
+        return self.model.config.shape
+
+    def draw(self, source: NormalSource, noise: bool = True) -> Tensor:
+        """Wholes, float32 (height, *shape); noise=False leaves out the observation noise.  source: of height rows."""
+        whole = generate(self.model, self.parts, source, self.context).x
+        return (whole.rsample(source, "x") if noise else whole.mean).float()
+
+
+def _height(model: CompVAE, composition: Multiset) -> int:
+    """Rows of a tile, so that memory stays bounded whatever K is."""
+    if model.decoder.aggregation.plain_sum and model.config.parts.countable:
+        return TILE
+    each = model.decoder.n_pixels or model.config.latent.w
+    return max(1, min(TILE, TILE_NUMBERS // (composition.size * each)))

@@ -16,13 +16,14 @@ from __future__ import annotations
 import hashlib
 import math
 import operator
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from compvae.errors import DataError
 
-__all__ = ["Noise", "Still"]
+__all__ = ["Noise", "NormalSource", "Still"]
 
 _LOW_32 = 0xFFFFFFFF
 
@@ -52,6 +53,13 @@ def _mix_(z: Tensor) -> Tensor:
 def _digest(*keys: object) -> int:
     """64 bits that identify the keys; ``repr`` keeps 1 and "1" apart."""
     return int.from_bytes(hashlib.blake2b(repr(keys).encode(), digest_size=8).digest(), "little")
+
+
+class NormalSource(Protocol):
+    """Whatever hands out standard normal numbers by name: :class:`Noise`, or numbers that are already there."""
+
+    def normal(self, name: str, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """-> (B, *shape), standard normal."""
 
 
 class Noise:
