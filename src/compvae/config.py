@@ -180,13 +180,17 @@ class LinkedConfig(_Observing):
 
 
 class PlacedConfig(_Observing):
-    """Parts that have a place in the whole: softmax over parts of logits(w_i, l_i, offset), then a pixelwise link."""
+    """Parts that have a place in the whole: softmax over parts of logits(w_i, l_i, offset), then a pixelwise link.
+
+    values: what a kind contributes to each channel.  hidden, link: widths of the networks of the logits and of the link.
+    """
 
     kind: Literal["placed"] = "placed"
     embedding: Width = 8
     basis: Width = 12
     hidden: Width = 64
-    values: Width = 8
+    values: Width = 2
+    link: Width = 16
     pixels: Annotated[int, Field(ge=0, le=1_048_576, description="pixels of a training step, 0 for all")] = 0
 
 

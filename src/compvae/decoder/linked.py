@@ -19,7 +19,7 @@ from compvae.context import context_size
 from compvae.decoder.base import Decoder
 from compvae.dense import Linearised
 from compvae.distributions import Normal
-from compvae.nn.residual import residual_stack
+from compvae.nn.residual import Skipped, residual_stack
 from compvae.scale import beside, size_scale
 
 __all__ = ["LinkedDecoder"]
@@ -42,7 +42,9 @@ class LinkedDecoder(Decoder):
         self.loading = nn.Parameter(torch.randn(config.n_blocks, config.latent.w, rows) * spread)
         z = config.latent.z if config.latent.z_place == "below" else 0
         inputs = own.features + z + context_size(config.context)
-        self.link = residual_stack(inputs, own.width, own.blocks, 2 * values // self.points)
+        outputs = 2 * values // self.points
+        link = residual_stack(inputs, own.width, own.blocks, outputs)
+        self.link = link if self.points == 1 else Skipped(link, inputs, outputs)
 
     def features(self, code: Tensor, parts: Parts) -> Tensor:
         """A W / K.  code: W, (B, G, d) -> (B, points, features)."""

@@ -1,9 +1,9 @@
-"""Parts that have a place: pixel = link(v, ln v), v = sum_i softmax_i(c(w_i, l_i) . b(pixel - place_i)) value(l_i).
+"""Parts that have a place: x = link(v, ln v), v = sum_i softmax_i(c(w_i, l_i) . b(pixel - place_i)) value(l_i).
 
 b(offset) = (offset, |offset|^2, learned tanh features); c is a network of the latent and the kind, not of the place:
 a part acts by its offset alone, so the code of a part cannot drift with where it stands.  Values are positive and the
-link sees their logarithm too: a power of v, as in an image's gamma, is steep near 0 in v and a line in ln v.  An
-order-invariant aggregation that can represent the colours' true process (theory, section 5).  It is not a function of
+link sees their logarithm too: a power of v, as in an image's gamma, is steep near 0 in v and a line in ln v.  The link
+is the same for every pixel and channel, of that channel's own values, as for a sensor's response.  An order-invariant aggregation that can represent the colours' true process (theory, section 5).  It is not a function of
 W = sum w_i: no collapse, no bridge, sampling in O(K).
 """
 
@@ -22,7 +22,7 @@ from compvae.context import context_size
 from compvae.decoder.base import Decoder
 from compvae.dense import Linearised
 from compvae.distributions import Members, Normal, soft_floor
-from compvae.nn.residual import mlp
+from compvae.nn.residual import Skipped, mlp
 from compvae.scale import size_scale
 
 __all__ = ["PlacedDecoder"]
@@ -46,9 +46,9 @@ class PlacedDecoder(Decoder):
         self.embedding = nn.Embedding(config.parts.n_kinds, own.embedding)
         self.basis = nn.Linear(axes + 1, own.basis)
         self.coefficients = mlp(config.latent.w + own.embedding, own.hidden, own.hidden, axes + 1 + own.basis)
-        self.value = nn.Linear(own.embedding, own.values)
+        self.value = nn.Linear(own.embedding, self.channels * own.values)
         inputs = 2 * own.values + context_size(config.context)
-        self.link = mlp(inputs, own.hidden, own.hidden, self.channels + 1)
+        self.link = Skipped(mlp(inputs, own.link, own.link, 2), inputs, 2)
 
     def places(self, like: Tensor) -> Tensor:
         """Coordinates of every pixel in [-1, 1], first attribute along the last axis, (N, F)."""
@@ -73,8 +73,7 @@ class PlacedDecoder(Decoder):
         logits = self.logits(code, padded, places if pixels is None else places[pixels])
         mean, variance = self._observe(logits, padded, context)
         if pixels is None:
-            mean = mean.reshape(len(mean), *self.config.shape)
-            variance = variance.reshape(len(mean), *[1] * (mean.ndim - 1 - len(self.grid)), *self.grid)
+            mean, variance = (value.reshape(len(code), *self.config.shape) for value in (mean, variance))
         scale = size_scale(self.config, parts, mean)
         return Normal(scale * mean, scale**2 * variance)
 
@@ -98,19 +97,19 @@ class PlacedDecoder(Decoder):
         ]
         jacobian = torch.einsum("cbkp,dbkp->bcpkd", torch.stack(by_logit), torch.stack(by_code))
         scale = size_scale(self.config, parts, mean)
-        mean, variance = (scale * mean).detach(), (scale**2 * variance).detach().expand_as(mean)
+        mean, variance = (scale * mean).detach(), (scale**2 * variance).detach()
         jacobian = (scale[..., None, None] * jacobian).flatten(1, 2).flatten(2)
         return Linearised(mean.flatten(1), variance.flatten(1), jacobian)
 
     def _observe(self, logits: Tensor, padded: PaddedParts, context: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Mean (B, channels, P) and variance (B, 1, P) before scaling.  logits: (B, K, P)."""
+        """Mean and variance before scaling, (B, channels, P) each.  logits: (B, K, P)."""
         value = self.value(self.embedding(padded.kind)) ** 2
-        mixed = self.aggregation(value, Members(padded.mask), logits)
-        mixed = torch.cat([mixed, (mixed + DARKEST).log()], -1)
+        mixed = self.aggregation(value, Members(padded.mask), logits).unflatten(2, (self.channels, self.own.values))
+        seen = [mixed, (mixed + DARKEST).log() / 4]
         if context is not None:
-            mixed = torch.cat([mixed, context.to(mixed.dtype)[:, None].expand(-1, mixed.shape[1], -1)], -1)
-        out = self.link(mixed).transpose(1, 2)
-        return out[:, :-1], soft_floor(out[:, -1:], self.own.floor).exp()
+            seen.append(context.to(mixed.dtype)[:, None, None].expand(-1, *mixed.shape[1:3], -1))
+        mean, log_variance = self.link(torch.cat(seen, -1)).transpose(1, 2).unbind(-1)
+        return mean, soft_floor(log_variance, self.own.floor).exp()
 
 
 def _axis(like: Tensor, axis: int) -> Tensor:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from compvae.errors import ConfigError
 
-__all__ = ["Residual", "mlp", "residual_stack"]
+__all__ = ["Residual", "Skipped", "mlp", "residual_stack"]
 
 
 class Residual(nn.Module):
@@ -35,6 +35,19 @@ def residual_stack(inputs: int, width: int, blocks: int, outputs: int, stem: boo
     first = [nn.Linear(inputs, width), nn.ELU()] if stem else []
     middle = [layer for _ in range(blocks) for layer in (Residual(width), nn.ELU())]
     return nn.Sequential(*first, *middle, nn.Linear(width, outputs))
+
+
+class Skipped(nn.Module):
+    """A h + network(h): what is linear is learned at once, the network bends it."""
+
+    def __init__(self, network: nn.Module, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.straight, self.network = nn.Linear(inputs, outputs), network
+
+    def forward(self, h: Tensor) -> Tensor:
+        """h: (*, inputs) -> (*, outputs)."""
+        out: Tensor = self.straight(h) + self.network(h)
+        return out
 
 
 def mlp(*widths: int) -> nn.Sequential:
