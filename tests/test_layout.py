@@ -10,14 +10,17 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src" / "compvae"
 
 ORDER = """
-errors checks files noise parts batch context
+errors checks extras files noise parts batch context
 problems.base problems.sines problems.colours problems
 distributions config aggregation
 nn nn.residual nn.embedding nn.graph nn.trunks
 scale prior
 posterior.base posterior.collapsed posterior.graph posterior.per_part posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
-model inference objective generation presets measures storage compose
+model inference objective generation presets
+measures.measured measures.moments measures.energy measures.ks measures.edits measures.recovery measures.classifier
+measures.tails measures.fitting measures.curves measures.images measures.information measures
+storage compose
 train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.loop train.observers
 train.runs api cli __main__
 """.split()
