@@ -56,6 +56,8 @@ def recover_sharpness(problem: Colours, parts: object, x: np.ndarray, bounds: tu
     """
     if np.shape(x)[1:] != problem.shape:
         raise DataError(f"x must be images (n, {', '.join(map(str, problem.shape))}), got shape {np.shape(x)}")
+    if not 0 < bounds[0] < bounds[1]:
+        raise DataError(f"bounds of the sharpness must be positive and ascending, got {bounds}")
     images = torch.from_numpy(samples(x, "x", 1)).view(len(x), 3, -1)
     some = torch.arange(images.shape[2]).view(problem.shape[1:])[::STRIDE, ::STRIDE].flatten()
     coarse, fine = _generator(problem, parts, some), _generator(problem, parts)
