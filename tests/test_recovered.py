@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import least_squares
 
 from compvae import problems
@@ -86,6 +88,13 @@ def test_amplitudes_and_phases_of_true_curves_come_back_exactly(frequencies):
     assert upright.mean() > 0.99
     assert found.unique.all()
     assert found.features.shape == (300, 2 * len(frequencies))
+
+
+@settings(derandomize=True, deadline=None, max_examples=25)
+@given(parts=st.dictionaries(st.sampled_from([str(f) for f in range(1, 11)]), st.integers(1, 20), min_size=1))
+def test_every_true_curve_is_reachable(parts):
+    x = SINES.truth(parts, 20, seed=4)
+    assert off_manifold(x, recover_phasors(SINES, parts, x).reachable).value < 1e-6
 
 
 @pytest.mark.parametrize("times", [1, 3, 100])
@@ -200,6 +209,18 @@ def test_many_sites_come_back_too():
     found = recover_sharpness(COLOURS, crowd, COLOURS.whole(crowd, hidden))
     assert np.abs(found.value - hidden[..., 0])[found.identified].max() < 1e-3
     assert found.identified.mean() > 0.8
+
+
+def test_the_lowest_of_several_minima_is_found():
+    shadowed = [  # from a single start, one image in a hundred ends in another minimum
+        {"colour": "red", "x": 0.8, "y": 0.85},
+        {"colour": "green", "x": 0.73, "y": -0.39},
+        {"colour": "red", "x": -0.45, "y": 0.73},
+        {"colour": "red", "x": 0.02, "y": 0.22},
+    ]
+    x = COLOURS.truth(shadowed, 200, seed=5)
+    gaps = ((x - recover_sharpness(COLOURS, shadowed, x).reachable) ** 2).mean((1, 2, 3))
+    assert gaps.max() < 1e-8
 
 
 def test_sites_among_their_own_colour_are_not_identified():

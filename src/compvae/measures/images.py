@@ -26,6 +26,7 @@ __all__ = ["Sharpness", "glitch_fraction", "recover_sharpness"]
 
 STARTS = 6  # the middle of the range, and random ones: where sites stand close together there are several minima
 STRIDE = 2  # of the pixels that are looked at first, along either axis
+ROUGH = 12  # rounds enough to see which start leads to the lowest minimum
 ANY = (1e-2, 1e3)  # any positive sharpness, in practice
 PIXEL_NOISE = 0.02  # a site is identified where noise of this size on x leaves it better known than the prior does
 GLITCH = 0.3
@@ -35,7 +36,8 @@ GLITCH = 0.3
 class Sharpness:
     """Sharpness of each site, in the caller's order.
 
-    value: (n, K).  identified: (n, K) bool, False where x hardly depends on it, as for a site among its own colour.
+    value: (n, K).  identified: (n, K) bool, False where x hardly depends on it, as for a site among its own colour; it
+    is judged at the fitted value, so that it is most reliable for true images, where the fit is exact.
     reachable: the nearest image within the bounds, (n, 3, H, W).
     """
 
@@ -63,7 +65,7 @@ def recover_sharpness(problem: Colours, parts: object, x: np.ndarray, bounds: tu
     coarse, fine = _generator(problem, parts, some), _generator(problem, parts)
     few = images[..., some].flatten(1)
     starts = _starts(problem.schema.parse(parts).size).clamp(*bounds)
-    rough = best_of([nearest(coarse, few, start.expand(len(images), -1), *bounds) for start in starts])
+    rough = best_of([nearest(coarse, few, start.expand(len(images), -1), *bounds, rounds=ROUGH) for start in starts])
     fit = nearest(fine, images.flatten(1), rough.parameters, *bounds)
     low, high = SHARPNESS
     known = _deviation(fit.curvature) < (high - low) / 12**0.5
