@@ -10,7 +10,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src" / "compvae"
 
 ORDER = """
-errors checks files noise parts batch context
+errors checks extras files noise parts batch context
 problems.base problems.sines problems.colours
 problems.households.profiles problems.households.day problems.households.homes problems.households.feeder
 problems.households problems
@@ -21,7 +21,10 @@ posterior.base posterior.collapsed posterior.graph posterior.per_part posterior.
 decoder.base decoder.paper decoder.linked decoder.placed decoder
 model inference objective generation
 tails.events tails.simulator tails.base tails.rejection tails.subset tails.pareto tails.proposal tails.importance
-tails history editing composition presets measures storage compose
+tails history editing composition presets
+measures.measured measures.moments measures.energy measures.ks measures.edits measures.recovery measures.classifier
+measures.tails measures.fitting measures.curves measures.images measures.information measures
+storage compose
 train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.loop train.observers
 train.runs api cli __main__
 """.split()

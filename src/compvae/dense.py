@@ -52,6 +52,10 @@ class DenseNormal:
         out: Tensor = self._deviation**2 * (inverse**2).sum(1).view_as(self.mean)
         return out
 
+    def marginals(self) -> Normal:
+        """Each coordinate on its own, over (B, *)."""
+        return Normal(self.mean, self.variance, self.mask)
+
     def rsample(self, noise: Noise, name: str) -> Tensor:
         """mean + S^1/2 L^-T eps, (B, *)."""
         unit = noise.normal(name, *self.mean.shape[1:], dtype=self.mean.dtype).flatten(1)

@@ -131,9 +131,13 @@ class Normal:
 
     def kl(self, prior: Normal) -> Tensor:
         """KL(self || prior) in nats, (B,)."""
+        return _per_row(self.kl_terms(prior))
+
+    def kl_terms(self, prior: Normal) -> Tensor:
+        """KL(self || prior) in nats, coordinate by coordinate, (B, *)."""
         own, other = self._safe(self.variance), self._safe(prior.variance)
         ratio = own / other
-        return _per_row(self._masked(0.5 * (ratio + (self.mean - prior.mean) ** 2 / other - 1 - ratio.log())))
+        return self._masked(0.5 * (ratio + (self.mean - prior.mean) ** 2 / other - 1 - ratio.log()))
 
     def sum(self, members: Members) -> Normal:
         """The distribution of W = sum_i w_i.  For mean (B, K, D) -> Normal over (B, G, D)."""

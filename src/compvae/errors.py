@@ -5,8 +5,8 @@ escapes from this package is a defect of ours.
 """
 
 __all__ = [
-    "CheckpointError", "CompVAEError", "ConfigError", "DataError", "DivergenceError", "ModelFileError", "OutputError",
-    "PartsError", "TailError",
+    "CheckpointError", "CompVAEError", "ConfigError", "DataError", "DivergenceError", "MissingExtraError",
+    "ModelFileError", "OutputError", "PartsError", "TailError",
 ]  # fmt: skip
 
 
@@ -36,6 +36,10 @@ class CheckpointError(CompVAEError):
 
 class DivergenceError(CompVAEError):
     """Training went on diverging after it was rolled back with a lower rate."""
+
+
+class MissingExtraError(CompVAEError):
+    """Something was asked for that needs a package which comes with an extra."""
 
 
 class ModelFileError(CompVAEError):

@@ -3,8 +3,10 @@
 b(offset) = (offset, |offset|^2, learned tanh features); c is a network of the latent and the kind, not of the place:
 a part acts by its offset alone, so the code of a part cannot drift with where it stands.  Values are positive and the
 link sees their logarithm too: a power of v, as in an image's gamma, is steep near 0 in v and a line in ln v.  The link
-is the same for every pixel and channel, of that channel's own values, as for a sensor's response.  An order-invariant aggregation that can represent the colours' true process (theory, section 5).  It is not a function of
-W = sum w_i: no collapse, no bridge, sampling in O(K).
+is the same for every pixel and channel, of that channel's own values, as for a sensor's response.
+
+An order-invariant aggregation that can represent the colours' true process (theory, section 5).  It is not a function
+of W = sum w_i: no collapse, no bridge, sampling in O(K).
 """
 
 from __future__ import annotations

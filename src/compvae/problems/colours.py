@@ -58,7 +58,7 @@ class Colours(Problem):
             )
         )
         self.shape = (3, self.settings.size, self.settings.size)
-        self._palette = torch.tensor(list(COLOURS.values()))
+        self.palette = torch.tensor(list(COLOURS.values()))  # (5, 3)
         self._line = torch.linspace(-1.0, 1.0, self.settings.size)
 
     def draw_parts(self, sizes: Tensor, noise: Noise) -> PaddedParts:
@@ -74,12 +74,16 @@ class Colours(Problem):
         low, high = SHARPNESS
         return noise.uniform("specifics", parts.kind.shape[1], 1) * (high - low) + low
 
+    def distances(self, parts: PaddedParts, dtype: torch.dtype) -> Tensor:
+        """Squared distance of each pixel to each site, (B, K, H, W)."""
+        column, row = parts.features.to(dtype)[..., None].unbind(2)
+        line = self._line.to(dtype)
+        return ((line - column) ** 2)[:, :, None, :] + ((line - row) ** 2)[:, :, :, None]
+
     def combine(self, parts: PaddedParts, specifics: Tensor, factors: Tensor | None = None) -> Tensor:
         """specifics: (B, K, 1) -> x (B, 3, H, W)."""
-        column, row = parts.features.to(specifics.dtype)[..., None].unbind(2)
-        line = self._line.to(specifics.dtype)
-        distance = ((line - column) ** 2)[:, :, None, :] + ((line - row) ** 2)[:, :, :, None]
-        logits = (-specifics[..., None] * distance).masked_fill_(~parts.mask[..., None, None], -torch.inf)
-        colour = self._palette.to(specifics.dtype)[parts.kind]
+        logits = -specifics[..., None] * self.distances(parts, specifics.dtype)
+        logits.masked_fill_(~parts.mask[..., None, None], -torch.inf)
+        colour = self.palette.to(specifics.dtype)[parts.kind]
         mix = torch.einsum("bkhw,bkc->bchw", torch.softmax(logits, 1), colour)
         return mix.pow(1 / GAMMA).clamp(0.0, 1.0)

@@ -23,6 +23,7 @@ from compvae.problems.base import Problem, Settings
 __all__ = ["Sines", "SinesSettings"]
 
 FREQUENCIES = 10
+AMPLITUDE = (1.0, 0.3)  # mean and standard deviation
 
 
 class SinesSettings(Settings):
@@ -53,8 +54,8 @@ class Sines(Problem):
         # a cos(wt + k) = (a cos k) cos wt - (a sin k) sin wt: one product of a (B, 20) with a (20, T) matrix
         time = torch.arange(self.settings.timesteps, dtype=torch.float64) / self.settings.resolution
         angle = 2 * math.pi * torch.arange(1, FREQUENCIES + 1, dtype=torch.float64)[:, None] * time
-        self._centre, self._spread = torch.tensor([1.0, 0.0]), torch.tensor([0.3, self.settings.phase_std])
-        self._waves = torch.cat([angle.cos(), -angle.sin()]).float()
+        self._centre, self._spread = torch.tensor([[AMPLITUDE[0], 0.0], [AMPLITUDE[1], self.settings.phase_std]])
+        self.waves = torch.cat([angle.cos(), -angle.sin()])  # (20, T) float64
 
     def draw_parts(self, sizes: Tensor, noise: Noise) -> PaddedParts:
         """Frequencies uniform on 1..10.  sizes: (B,) int64."""
@@ -76,5 +77,5 @@ class Sines(Problem):
         spectrum.scatter_add_(1, parts.kind, amplitude * phase.cos())
         spectrum.scatter_add_(1, parts.kind + FREQUENCIES, amplitude * phase.sin())
         size = parts.sizes[:, None].to(specifics.dtype)
-        curve = spectrum @ self._waves.to(specifics.dtype)
+        curve = spectrum @ self.waves.to(specifics.dtype)
         return curve.mul_(self.settings.C / size).tanh_().mul_(size)

@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from compvae.extras import need
 from compvae.files import write_atomic
 from compvae.train.loop import Event
 
@@ -95,9 +96,8 @@ class TensorBoard:
     """The same numbers for TensorBoard (extra ``track``)."""
 
     def __init__(self, directory: Path, every: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        self.writer, self.every = SummaryWriter(str(directory)), every
+        writer = need("torch.utils.tensorboard", "track").SummaryWriter
+        self.writer, self.every = writer(str(directory)), every
 
     def __call__(self, event: Event) -> None:
         """Hear of a step."""
@@ -116,9 +116,7 @@ class CurvesFigure:
     """
 
     def __init__(self, metrics: Path, path: Path) -> None:
-        import matplotlib as mpl
-
-        mpl.use("svg")
+        need("matplotlib", "report").use("svg")
         self.metrics, self.path = metrics, path
 
     def __call__(self, event: Event) -> None:
@@ -128,8 +126,7 @@ class CurvesFigure:
 
     def draw(self) -> None:
         """Write the figure from metrics.jsonl."""
-        from matplotlib import pyplot as plt
-
+        plt = need("matplotlib.pyplot", "report")
         lines = [line for line in read_metrics(self.metrics) if line["bound"] is not None]
         figure, (bits, nats) = plt.subplots(2, 1, figsize=(7, 6), sharex=True)
         for name, label in (("w_bits", "w"), ("z_bits", "z")):

@@ -15,7 +15,7 @@ import torch
 
 from compvae import errors
 from compvae.compose import Model
-from compvae.errors import CheckpointError, CompVAEError, ConfigError, OutputError
+from compvae.errors import CheckpointError, CompVAEError, ConfigError, MissingExtraError, OutputError
 from compvae.files import reason, write_atomic
 from compvae.storage import Provenance
 from compvae.train.checkpoint import Checkpoints, read
@@ -221,7 +221,7 @@ class _Work:
         found: list[Observer] = [MetricsFile(metrics, config.log_every, step)]
         if self.show:
             found.append(ProgressBar(config.recipe.steps, step))
-            with suppress(ImportError):  # the figure comes with the extra `report`
+            with suppress(MissingExtraError):  # the figure comes with the extra `report`
                 found.append(CurvesFigure(metrics, self.directory / "curves.svg"))
         if self.tensorboard:
             found.append(TensorBoard(self.directory / "tensorboard", config.log_every))
