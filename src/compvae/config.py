@@ -182,7 +182,7 @@ class LinkedConfig(_Observing):
 class PlacedConfig(_Observing):
     """Parts that have a place in the whole: softmax over parts of logits(w_i, l_i, offset), then a pixelwise link.
 
-    values: what a kind contributes to each channel.  hidden, link: widths of the networks of the logits and of the link.
+    values: what a kind contributes to each channel.  hidden, link: widths of the networks of logits and of the link.
     """
 
     kind: Literal["placed"] = "placed"
