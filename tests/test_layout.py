@@ -19,7 +19,7 @@ nn nn.residual nn.embedding nn.graph nn.trunks
 scale prior
 posterior.base posterior.collapsed posterior.graph posterior.per_part posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
-model inference objective generation
+model inference objective calibration generation
 tails.events tails.simulator tails.base tails.rejection tails.subset tails.pareto tails.proposal tails.importance
 tails history editing composition presets
 measures.measured measures.moments measures.energy measures.ks measures.edits measures.recovery measures.classifier

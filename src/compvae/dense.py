@@ -47,10 +47,14 @@ class DenseNormal:
     @property
     def variance(self) -> Tensor:
         """Diagonal of the covariance, (B, *): S_i times the squared length of column i of L^-1, P = L L^T."""
-        eye = torch.eye(self._root.shape[-1], dtype=self._root.dtype, device=self._root.device).expand_as(self._root)
-        inverse = torch.linalg.solve_triangular(self._root, eye, upper=False)
-        out: Tensor = self._deviation**2 * (inverse**2).sum(1).view_as(self.mean)
+        out: Tensor = self._deviation**2 * (self._inverse_root() ** 2).sum(1).view_as(self.mean)
         return out
+
+    def covariances(self) -> Tensor:
+        """Covariance within each vector of the last axis, for mean (B, A, d) -> (B, A, d, d)."""
+        inverse = self._inverse_root().unflatten(2, self.mean.shape[1:])
+        blocks = torch.einsum("bnad,bnae->bade", inverse, inverse)
+        return blocks * self._deviation[..., :, None] * self._deviation[..., None, :]
 
     def marginals(self) -> Normal:
         """Each coordinate on its own, over (B, *)."""
@@ -78,3 +82,9 @@ class DenseNormal:
         """ln |covariance|, (B,)."""
         deviations = self._deviation.masked_fill(~self.mask, 1.0).log().flatten(1).sum(1)
         return 2 * (deviations - self._root.diagonal(dim1=1, dim2=2).log().sum(1))
+
+    def _inverse_root(self) -> Tensor:
+        """L^-1, (B, D, D)."""
+        eye = torch.eye(self._root.shape[-1], dtype=self._root.dtype, device=self._root.device)
+        out: Tensor = torch.linalg.solve_triangular(self._root, eye.expand_as(self._root), upper=False)
+        return out

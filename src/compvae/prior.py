@@ -6,6 +6,7 @@ O(#kinds), not O(K) (theory, section 4).  With category-owned blocks, W_c ~ N(n_
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 
@@ -157,6 +158,16 @@ class TablePrior(PartPrior):
         self.mean.add_(torch.where(seen, step, 0.0))
         floor = 2 * torch.log(torch.tensor(self.config.prior.floor))
         self.log_variance.copy_(torch.where(seen, variance.log().clamp(min=float(floor)), self.log_variance))
+
+    @torch.no_grad()
+    def set_moments(self, mean: Tensor, variance: Tensor, seen: Tensor) -> None:
+        """m_c and p_c^2 of the kinds that were seen, above the floor.  mean, variance: (C, d).  seen: (C,) bool."""
+        low = 2 * math.log(self.config.prior.floor)
+        above = variance.clamp(min=1e-12).log() - low
+        # what soft_floor maps onto this variance
+        raised = torch.where(above > 1, above, 1 + above.clamp(min=1e-3).log()) + low
+        self.mean.copy_(torch.where(seen[:, None], mean, self.mean))
+        self.log_variance.copy_(torch.where(seen[:, None], raised, self.log_variance))
 
 
 class NetworkPrior(PartPrior):

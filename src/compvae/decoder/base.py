@@ -22,6 +22,7 @@ class Decoder(nn.Module, ABC):
     aggregation: ClassVar[Aggregation]
     n_pixels: int = 0  # N: how many places of x can be decoded alone; 0 where the decoder is not pixelwise
     pixels: int = 0  # how many of them a training step looks at; 0 for all
+    loading: nn.Parameter  # A, (C, d, F), where a decoder has it: all that stands between a kind's code and the network
 
     @abstractmethod
     def forward(
@@ -32,6 +33,11 @@ class Decoder(nn.Module, ABC):
         pixels: (P,) int64, places of x to decode, for a pixelwise decoder.
         -> normal over (B, *shape), or over (B, channels, P) where pixels are given.
         """
+
+    @torch.no_grad()
+    def turn(self, axes: Tensor) -> None:
+        """w -> axes_c^T w for the code of every kind, with x unchanged.  axes: orthogonal, (C, d, d)."""
+        self.loading.copy_(torch.einsum("cde,cdf->cef", axes, self.loading))
 
     def linearise(
         self, code: Tensor, parts: Parts, z: Tensor | None, context: Tensor | None, pixels: Tensor | None = None

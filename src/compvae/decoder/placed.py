@@ -45,6 +45,7 @@ class PlacedDecoder(Decoder):
         axes = config.parts.n_features
         self.grid, self.channels = config.shape[-axes:], math.prod(config.shape[:-axes])
         self.n_pixels = math.prod(self.grid)
+        self.loading = nn.Parameter(torch.eye(config.latent.w).repeat(config.parts.n_kinds, 1, 1))
         self.embedding = nn.Embedding(config.parts.n_kinds, own.embedding)
         self.basis = nn.Linear(axes + 1, own.basis)
         self.coefficients = mlp(config.latent.w + own.embedding, own.hidden, own.hidden, axes + 1 + own.basis)
@@ -64,7 +65,8 @@ class PlacedDecoder(Decoder):
         offset = places - place[:, :, None]
         offset = torch.cat([offset, (offset**2).sum(-1, keepdim=True)], -1)
         basis = torch.cat([offset, torch.tanh(self.basis(offset))], -1)
-        about = torch.cat([code, self.embedding(padded.kind)], -1)
+        turned = torch.einsum("bkd,bkde->bke", code, self.loading[padded.kind])
+        about = torch.cat([turned, self.embedding(padded.kind)], -1)
         return torch.einsum("bkpf,bkf->bkp", basis, self.coefficients(about))
 
     def forward(

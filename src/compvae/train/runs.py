@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from compvae import errors
+from compvae.calibration import calibratable, calibrate
 from compvae.compose import Model
 from compvae.errors import CheckpointError, CompVAEError, ConfigError, MissingExtraError, OutputError
 from compvae.files import reason, write_atomic
@@ -28,6 +29,7 @@ __all__ = ["Estimate", "Outcome", "estimate", "train_run"]
 
 CONFIG, METRICS = "config.json", "metrics.jsonl"
 MEASURED_STEPS = 5
+CALIBRATION = 1 << 40  # added to the seed of a run: wholes that no step trained on
 
 
 @dataclass(frozen=True)
@@ -244,8 +246,12 @@ class _Work:
         }
         if state.best is not None:
             notes["held-out bound"] = f"{state.best:.2f} nats"
+        model = trainer.finished().float().cpu()
+        if calibratable(model):
+            problem = trainer.problem
+            calibrate(model, lambda noise: problem.draw(problem.max_parts, noise), config.seed + CALIBRATION)
         provenance = Provenance(config.problem, config.settings, notes)
-        Model(trainer.finished().float().cpu(), provenance).save(self.directory / "model")
+        Model(model, provenance).save(self.directory / "model")
 
 
 def outcome_dict(outcome: Outcome) -> dict[str, Any]:

@@ -1,0 +1,116 @@
+"""The prior that the posterior implies: m_c, p_c^2 <- moments of q averaged over wholes, in the code's principal axes.
+
+With C_c = E[ ((E w - n m)(E w - n m)^T + Cov_q w) / n ] = U diag(p^2) U^T the code of kind c is turned by U^T, and a
+linear decoder's loading with it: x does not change, but the prior, which is diagonal, now misses no correlation, and
+coordinates that carry nothing lose their variance.  The training's moving M-step (theory, section 5) does the diagonal
+part only, and lags.  Without the turn the samples of a well-trained model are wrong (docs/experiments.md, 7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from compvae.batch import Batch
+from compvae.dense import DenseNormal
+from compvae.inference import infer
+from compvae.model import CompVAE
+from compvae.noise import Noise
+from compvae.prior import TablePrior
+
+__all__ = ["calibratable", "calibrate"]
+
+ROUNDS = 2  # q hangs on the prior a little
+BATCHES, ROWS = 24, 256
+
+Draw = Callable[[Noise], Batch]
+"""Noise of the rows -> wholes with their parts, as in training."""
+
+
+def calibratable(model: CompVAE) -> bool:
+    """True where the prior is a table fitted by the M-step and no encoder was trained to the code's axes."""
+    return model.config.prior.fit == "m_step" and model.config.posterior.kind == "newton"
+
+
+def turnable(model: CompVAE) -> bool:
+    """True where the decoder has a loading for the code of each kind."""
+    return hasattr(model.decoder, "loading") and (model.config.latent.blocks or not model.posterior.of_sum)
+
+
+@torch.no_grad()
+def calibrate(model: CompVAE, draw: Draw, seed: int) -> None:
+    """Fit the prior, in place, to wholes drawn with a seed of their own."""
+    assert isinstance(model.prior, TablePrior)
+    like = model.prior.mean
+    for round_ in range(ROUNDS):
+        total = _Moments.zeros(*like.shape)
+        for number in range(BATCHES):
+            noise = Noise(seed, ROWS, round_, number)
+            batch = draw(noise).to(like.device, like.dtype)
+            total = total.plus(_moments(model, batch, noise))
+        mean, covariance = total.best()
+        if turnable(model):
+            variance, axes = torch.linalg.eigh(covariance)
+            model.decoder.turn(axes.to(like))
+            mean = torch.einsum("cde,cd->ce", axes, mean)
+        else:
+            variance = covariance.diagonal(dim1=1, dim2=2)
+        model.prior.set_moments(mean.to(like), variance.to(like), total.parts[:, 0] > 0)
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Sums over parts or blocks, about 0.  first: sum E w, (C, d).  parts: sum n, (C, 1).  terms: number of summands.
+
+    second: sum E[w w^T] / n, (C, d, d): with W ~ N(n m, n C), C = (second - parts m m^T) / terms at m = first / parts.
+    """
+
+    first: Tensor
+    second: Tensor
+    parts: Tensor
+    terms: Tensor
+
+    @staticmethod
+    def zeros(kinds: int, size: int) -> _Moments:
+        shapes = ((kinds, size), (kinds, size, size), (kinds, 1), (kinds, 1))
+        return _Moments(*(torch.zeros(shape, dtype=torch.float64) for shape in shapes))
+
+    def plus(self, other: _Moments) -> _Moments:
+        return _Moments(
+            self.first + other.first,
+            self.second + other.second,
+            self.parts + other.parts,
+            self.terms + other.terms,
+        )
+
+    def best(self) -> tuple[Tensor, Tensor]:
+        """m_c, (C, d), and C_c, (C, d, d)."""
+        mean = self.first / self.parts.clamp(min=1)
+        square = torch.einsum("cd,ce->cde", mean, mean)
+        return mean, (self.second - self.parts[..., None] * square) / self.terms.clamp(min=1)[..., None]
+
+
+def _moments(model: CompVAE, batch: Batch, noise: Noise) -> _Moments:
+    """Of one batch: over blocks W_c of n_c parts, or over the parts one by one."""
+    q = infer(model, batch, noise).q
+    assert isinstance(q, DenseNormal)
+    mean, covariance = q.mean.double(), q.covariances().double()
+    kinds = model.prior.config.parts.n_kinds
+    if model.posterior.of_sum:
+        n, kind = batch.parts.counts, torch.arange(kinds).expand(len(batch), -1)
+    else:
+        parts = batch.parts.padded()
+        n, kind = parts.mask.double(), parts.kind
+    present = n > 0
+    kind, n, mean, covariance = kind[present], n[present], mean[present], covariance[present]  # (R, ..)
+    second = (torch.einsum("rd,re->rde", mean, mean) + covariance) / n[:, None, None]
+    zeros = _Moments.zeros(kinds, mean.shape[1])
+    return _Moments(
+        zeros.first.index_add_(0, kind, mean),
+        zeros.second.index_add_(0, kind, second),
+        zeros.parts.index_add_(0, kind, n[:, None]),
+        zeros.terms.index_add_(0, kind, torch.ones_like(n)[:, None]),
+    )
