@@ -25,7 +25,8 @@ tails history editing composition presets
 measures.measured measures.moments measures.energy measures.ks measures.edits measures.recovery measures.classifier
 measures.tails measures.fitting measures.curves measures.images measures.information measures
 storage compose
-train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.loop train.observers
+train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.watch train.loop
+train.observers
 train.runs api cli __main__
 """.split()
 

@@ -41,13 +41,13 @@ def turnable(model: CompVAE) -> bool:
 
 
 @torch.no_grad()
-def calibrate(model: CompVAE, draw: Draw, seed: int) -> None:
+def calibrate(model: CompVAE, draw: Draw, seed: int, batches: int = BATCHES, rounds: int = ROUNDS) -> None:
     """Fit the prior, in place, to wholes drawn with a seed of their own."""
     assert isinstance(model.prior, TablePrior)
     like = model.prior.mean
-    for round_ in range(ROUNDS):
+    for round_ in range(rounds):
         total = _Moments.zeros(*like.shape)
-        for number in range(BATCHES):
+        for number in range(batches):
             noise = Noise(seed, ROWS, round_, number)
             batch = draw(noise).to(like.device, like.dtype)
             total = total.plus(_moments(model, batch, noise))

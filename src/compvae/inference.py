@@ -57,8 +57,8 @@ class Inferred:
         return None if self.z is None else self.z.value
 
 
-def infer(model: CompVAE, batch: Batch, noise: Noise) -> Inferred:
-    """Draw the latents of each whole of the batch from q."""
+def infer(model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0) -> Inferred:
+    """Draw the latents of each whole of the batch from q.  kl_weight: of the KL in the bound that is climbed."""
     place, posterior = model.config.latent.z_place, model.posterior
     if batch.shared is not None and place != "above":
         raise ConfigError(f"shared needs a model with z above the parts (p(w | l, z)), this one has z_place {place!r}")
@@ -83,7 +83,7 @@ def infer(model: CompVAE, batch: Batch, noise: Noise) -> Inferred:
     def linearise(w: Tensor, pixels: Tensor | None) -> Linearised:
         return model.decoder.linearise(w, batch.parts, z, context, pixels)
 
-    q = posterior.w(Given(batch, evidence, prior, z, noise, likelihood, linearise, model.decoder.n_pixels))
+    q = posterior.w(Given(batch, evidence, prior, z, noise, likelihood, linearise, model.decoder.n_pixels, kl_weight))
     w = q.rsample(noise, "w")
     code = w if posterior.of_sum else model.aggregate(w, batch.parts)
 

@@ -44,13 +44,13 @@ class Bound:
         return self.x - kl_weight * (self.w + self.z)
 
 
-def elbo(model: CompVAE, batch: Batch, noise: Noise) -> Bound:
-    """The bound at one draw of the latents.
+def elbo(model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0) -> Bound:
+    """The bound at one draw of the latents.  kl_weight: of the KL in what training climbs, for a q that is its optimum.
 
     In training, a pixelwise decoder looks at a random subset of the pixels, weighted up: unbiased, and cheaper.
     """
     # latents from the whole, with the priors they are measured against
-    latent = infer(model, batch, noise)
+    latent = infer(model, batch, noise, kl_weight)
 
     # what they cost: KL(q(w | ..) || p(w | l)), closed form; with graph blocks over the parts and without
     kl_w = latent.q.kl(latent.prior)

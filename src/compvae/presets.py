@@ -13,6 +13,7 @@ from compvae.config import (
     LatentConfig,
     LinkedConfig,
     ModelConfig,
+    NewtonConfig,
     PaperDecoderConfig,
     PerPartConfig,
     PlacedConfig,
@@ -66,15 +67,16 @@ def _paper_images(problem: Problem) -> ModelConfig:
 
 
 def _small_curves(problem: Problem) -> ModelConfig:
-    """Theory, section 7, row 4: category-owned blocks, plain sum, link on A W / K, exact M-step, no z."""
+    """Category-owned blocks, plain sum, exact M-step, no z (theory, section 7, row 4); a pointwise link on A W / K, and
+    the posterior at its peak in place of an encoder (docs/experiments.md, 7)."""
     return ModelConfig(
         parts=problem.schema,
         shape=problem.shape,
         scale="size" if problem.extensive else "none",
         latent=LatentConfig(w=3, blocks=True),
         prior=PriorConfig(fit="m_step", centre=0.5, spread=0.0),
-        posterior=CollapsedConfig(width=256, blocks=3),
-        decoder=LinkedConfig(features=128, width=256, blocks=2, floor=0.02),
+        posterior=NewtonConfig(rounds=6),
+        decoder=LinkedConfig(link="pointwise", features=2, width=16, blocks=1, floor=0.01),
     )
 
 

@@ -39,6 +39,7 @@ class Given:
 
     evidence: (B, H).  prior: over (B, K, d), or over W, (B, G, d), for a collapsed posterior.  z: (B, Z) or None.
     n_pixels: N, how many places the likelihood can be asked for alone, 0 for none.
+    kl_weight: what a nat of KL costs in the bound that is climbed, below 1 while it is warmed up.
     """
 
     batch: Batch
@@ -49,6 +50,7 @@ class Given:
     likelihood: Likelihood
     linearise: Linearise
     n_pixels: int
+    kl_weight: float = 1.0
 
 
 class Reader(nn.Module):

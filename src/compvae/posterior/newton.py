@@ -6,8 +6,9 @@ residual over the noise, one step (Levenberg 1944, Marquardt 1963) is
     (J^T J + I + damping diag(J^T J + I)) (v' - v) = J^T r - v,                    q = N(v*, (J^T J + I)^-1)
 
 No encoder, and so no amortisation gap, no drift between encoder and prior, and no trust in an encoder outside
-of its training range.  Gradients of the bound do not run through q: at the bound's maximum over q they need not.  Steps
-that do not climb are taken back, whole by whole.
+of its training range.  Gradients of the bound do not run through q: at the bound's maximum over q they need not.  While
+the KL is warmed up, the residuals weigh 1 / its weight, so that q stays that maximum and unused latents are found
+before they can be pruned.  Steps that do not climb are taken back, whole by whole.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ class NewtonPosterior(Posterior):
     def w(self, given: Given) -> DenseNormal:
         """Gaussian over W, (B, G, d), or over the parts, (B, K, d)."""
         pixels = self._pixels(given)
-        x, weight = given.batch.x.flatten(1), 1.0
+        x, weight = given.batch.x.flatten(1), 1 / given.kl_weight
         if pixels is not None:
             x = given.batch.x.reshape(len(x), -1, given.n_pixels)[:, :, pixels].flatten(1)
-            weight = given.n_pixels / len(pixels)
+            weight *= given.n_pixels / len(pixels)
         prior = given.prior
         deviation = prior.variance.expand_as(prior.mean)
         deviation = deviation.sqrt() if prior.mask is None else deviation.masked_fill(~prior.mask, 0.0).sqrt()
@@ -86,7 +87,7 @@ class _Place:
 
     @staticmethod
     def of(v: Tensor, x: Tensor, seen: Linearised, deviation: Tensor, weight: float) -> _Place:
-        """x: (B, N).  deviation: of the prior, (B, D).  weight: of a value, above 1 where some stand for all."""
+        """x: (B, N).  deviation: of the prior, (B, D).  weight: of a value against the prior."""
         sigma = (seen.variance / weight).sqrt()
         residual = (x - seen.mean) / sigma
         jacobian = seen.jacobian * deviation[:, None] / sigma[..., None]

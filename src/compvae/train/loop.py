@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -19,12 +19,14 @@ from compvae.errors import DivergenceError, OutputError
 from compvae.model import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo
+from compvae.problems import Problem
 from compvae.train.checkpoint import Checkpoints, RunState, restore, snapshot
 from compvae.train.engine import Engine
 from compvae.train.schedule import largest_size
 from compvae.train.settings import RunConfig
 from compvae.train.signals import Signals
 from compvae.train.step import Step, optimiser_for, train_step
+from compvae.train.watch import watch
 
 __all__ = ["Event", "Observer", "Trainer"]
 
@@ -36,7 +38,8 @@ class Event:
     """What observers are told after a step.
 
     step: steps done.  size: K at most.  seconds: since this process began.  drawing: of these, spent on data.
-    held_out: the held-out bound, where it was computed.  note: something a person should know.
+    held_out: the held-out bound, where it was computed.  rel_ed: K -> relED of samples, where it was measured.
+    note: something a person should know.
     """
 
     step: int
@@ -45,6 +48,7 @@ class Event:
     seconds: float
     drawing: float
     held_out: float | None = None
+    rel_ed: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
 
 
@@ -110,6 +114,12 @@ class Trainer:
         with self.engine.autocast():
             return float(elbo(model, batch, noise.to(self.engine.device)).total.double().mean())
 
+    def watched(self) -> dict[str, float]:
+        """relED of samples, K by K, where that was asked for and the truth is known; one process measures."""
+        if not self.config.watch or not self.engine.main or not isinstance(self.problem, Problem):
+            return {}
+        return watch(self.finished(), self.problem, self.config.seed, self.config.watch)
+
     def finished(self) -> CompVAE:
         """The model a user gets: the average where one is kept, in evaluation mode."""
         if not self.average:
@@ -143,12 +153,14 @@ class Trainer:
     def _after(self, result: Step, checkpoints: Checkpoints) -> Event:
         """Roll back, check, save: what is due after a step."""
         step, note, held_out = self.state.step, "", None
+        watched: Mapping[str, float] = {}
         if self.state.streak >= self.config.tolerate:
             note = self._roll_back(checkpoints, result)
         elif self.state.streak:
             pass  # in the middle of bad steps nothing is worth checking, or keeping to go back to
         elif step % self.config.check_every == 0 or step == self.config.recipe.steps:
             held_out = self.held_out_bound()
+            watched = self.watched()
             better = math.isfinite(held_out) and (self.state.best is None or held_out > self.state.best)
             self.state.best = held_out if better else self.state.best
             self.state.waiting = 0 if better else self.state.waiting + 1
@@ -156,7 +168,7 @@ class Trainer:
                 self._save(checkpoints, best=True)
         if not self.state.streak and not note and step % self.config.checkpoint_every == 0:
             self._save(checkpoints)
-        return Event(step, self.size(step - 1), result, self.seconds, self.drawing, held_out, note)
+        return Event(step, self.size(step - 1), result, self.seconds, self.drawing, held_out, watched, note)
 
     def _tired(self) -> bool:
         """True where the held-out bound has not improved for as many checks as patience allows."""

@@ -25,6 +25,10 @@ def as_metrics(event: Event) -> dict[str, Any]:
     }  # fmt: skip
     if event.held_out is not None:
         line["held_out"] = event.held_out
+    if event.rel_ed:
+        line["rel_ed"] = {
+            size: round(value, 5) if math.isfinite(value) else None for size, value in event.rel_ed.items()
+        }
     if event.note:
         line["note"] = event.note
     # JSON has no NaN; a step that was not finite says so by "applied": false

@@ -29,7 +29,8 @@ class RunConfig(BaseModel):
     """One run.
 
     checkpoint_every, check_every, log_every: steps between checkpoints, held-out checks, lines of metrics.jsonl.
-    held_out: wholes of the held-out bound.  patience: checks without a better bound before stopping, 0 for never.
+    held_out: wholes of the held-out bound.  watch: wholes of relED at each check, 0 for none.
+    patience: checks without a better bound before stopping, 0 for never.
     tolerate: steps in a row that may be skipped as not finite before a rollback.  rollbacks: how many are tried.
     """
 
@@ -49,6 +50,7 @@ class RunConfig(BaseModel):
     keep: int = Field(3, ge=1)
     check_every: int = Field(500, ge=1)
     held_out: int = Field(256, ge=1)
+    watch: int = Field(200, ge=0, le=10_000)
     patience: int = Field(0, ge=0)
     log_every: int = Field(50, ge=1)
     tolerate: int = Field(10, ge=1)

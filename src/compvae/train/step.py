@@ -66,10 +66,11 @@ def train_step(
     model.train()
     for group in optimiser.param_groups:
         group["lr"] = learning_rate(recipe, step) * slower
+    weight = kl_weight(recipe, step)
     with engine.autocast():
-        bound = elbo(model, batch, noise)
+        bound = elbo(model, batch, noise, weight)
     optimiser.zero_grad()
-    (-bound.weighted(kl_weight(recipe, step)).sum() / recipe.batch).backward()
+    (-bound.weighted(weight).sum() / recipe.batch).backward()
 
     terms = _terms(bound, recipe.batch, stop)
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
