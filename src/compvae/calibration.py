@@ -45,6 +45,7 @@ def calibrate(model: CompVAE, draw: Draw, seed: int, batches: int = BATCHES, rou
     """Fit the prior, in place, to wholes drawn with a seed of their own."""
     assert isinstance(model.prior, TablePrior)
     like = model.prior.mean
+    model.train()  # as in training, a posterior may look at some of the pixels: many wholes matter more
     for round_ in range(rounds):
         total = _Moments.zeros(*like.shape)
         for number in range(batches):
@@ -59,6 +60,7 @@ def calibrate(model: CompVAE, draw: Draw, seed: int, batches: int = BATCHES, rou
         else:
             variance = covariance.diagonal(dim1=1, dim2=2)
         model.prior.set_moments(mean.to(like), variance.to(like), total.parts[:, 0] > 0)
+    model.eval()
 
 
 @dataclass(frozen=True)

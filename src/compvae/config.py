@@ -169,6 +169,7 @@ class LinkedConfig(_Observing):
     of that value's own features: x_t = K g(A_t W / K), as for a sensor that saturates or a feeder with losses.
     features: rows of A, for each value of x where the link is pointwise.  width, blocks: of the link.
     noise_power: the noise of x scales like K to this power, where x scales like K.
+    part_noise: in place of that, every part brings noise of its kind, Var x_t = sum_c n_c s_ct^2, s at least the floor.
     """
 
     kind: Literal["linked"] = "linked"
@@ -177,6 +178,7 @@ class LinkedConfig(_Observing):
     width: Width = 256
     blocks: Depth = 2
     noise_power: Annotated[float, Field(ge=0, le=1)] = 1.0
+    part_noise: bool = False
 
 
 class PlacedConfig(_Observing):

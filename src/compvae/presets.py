@@ -15,7 +15,6 @@ from compvae.config import (
     ModelConfig,
     NewtonConfig,
     PaperDecoderConfig,
-    PerPartConfig,
     PlacedConfig,
     PriorConfig,
     ZNetworkConfig,
@@ -81,14 +80,15 @@ def _small_curves(problem: Problem) -> ModelConfig:
 
 
 def _small_images(problem: Problem) -> ModelConfig:
-    """Theory, section 5, colours: two latents a site, softmax over sites, iterative inference, M-step by colour."""
+    """Softmax over sites, M-step by colour (theory, section 5); one latent a site, a link of each channel's own values,
+    and the posterior at its peak (docs/experiments.md, 8)."""
     return ModelConfig(
         parts=problem.schema,
         shape=problem.shape,
-        latent=LatentConfig(w=2),
+        latent=LatentConfig(w=1),
         prior=PriorConfig(fit="m_step", spread=0.0, floor=5e-3),
-        posterior=PerPartConfig(reader="crop", width=128, rounds=4, pixels=160),
-        decoder=PlacedConfig(floor=0.02, pixels=160),
+        posterior=NewtonConfig(rounds=3, pixels=160),
+        decoder=PlacedConfig(floor=0.01, pixels=160),
     )
 
 

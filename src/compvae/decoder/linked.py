@@ -1,7 +1,8 @@
 """x = K g( A W / K ): a link g on a linear function of the sum (theory, section 5).
 
 Everything before the link is linear in W and no feature of n or K stands beside it, so nothing is left that could drift
-with the number of parts, and size generality is built in.  Standard deviations scale like K^noise_power.
+with the number of parts, and size generality is built in.  Standard deviations scale like K^noise_power, or every part
+brings noise of its own, Var x_t = sum_c n_c s_ct^2: what of a part is not in w_i adds up as independent things do.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from compvae.config import LinkedConfig, ModelConfig
 from compvae.context import context_size
 from compvae.decoder.base import Decoder
 from compvae.dense import Linearised
-from compvae.distributions import Normal
+from compvae.distributions import Normal, soft_floor
 from compvae.nn.residual import Skipped, residual_stack
 from compvae.scale import beside, size_scale
 
@@ -40,11 +41,14 @@ class LinkedDecoder(Decoder):
         spread = 1 / math.sqrt(config.latent.w)
         rows = self.points * own.features
         self.loading = nn.Parameter(torch.randn(config.n_blocks, config.latent.w, rows) * spread)
-        z = config.latent.z if config.latent.z_place == "below" else 0
-        inputs = own.features + z + context_size(config.context)
-        outputs = 2 * values // self.points
+        # z above the parts carries what the context says; beside the link it would be said twice, or not at all
+        z = {"below": config.latent.z, "none": 0}.get(config.latent.z_place)
+        inputs = own.features + (0 if z is None else z + context_size(config.context))
+        outputs = (1 if own.part_noise else 2) * values // self.points
         link = residual_stack(inputs, own.width, own.blocks, outputs)
         self.link = link if self.points == 1 else Skipped(link, inputs, outputs)
+        if own.part_noise:
+            self.log_noise = nn.Parameter(torch.zeros(config.parts.n_kinds, *config.shape))
 
     def features(self, code: Tensor, parts: Parts) -> Tensor:
         """A W / K.  code: W, (B, G, d) -> (B, points, features)."""
@@ -73,11 +77,16 @@ class LinkedDecoder(Decoder):
 
     def _observe(self, features: Tensor, parts: Parts, z: Tensor | None, context: Tensor | None) -> Normal:
         """The link.  features: (B, points, features) -> normal over (B, *shape)."""
-        below = z if self.config.latent.z_place == "below" else None
-        others = [other[:, None].expand(-1, self.points, -1) for other in (below, context) if other is not None]
-        out = self.link(beside(features, *others))
-        mean, log_variance = out.view(len(out), -1, 2).unbind(2) if self.points > 1 else out[:, 0].chunk(2, -1)
-        mean, log_variance = (value.reshape(len(out), *self.config.shape) for value in (mean, log_variance))
-        noise = Normal.floored(mean, log_variance, self.own.floor)
-        scale = size_scale(self.config, parts, mean)
-        return Normal(scale * mean, scale ** (2 * self.own.noise_power) * noise.variance)
+        others = [] if self.config.latent.z_place == "above" else [o for o in (z, context) if o is not None]
+        out = self.link(beside(features, *(other[:, None].expand(-1, self.points, -1) for other in others)))
+        out = out.transpose(1, 2).reshape(len(out), -1, *self.config.shape)  # mean, and log-variance where it is made
+        scale = size_scale(self.config, parts, out[:, 0])
+        if self.own.part_noise:
+            return Normal(scale * out[:, 0], self._noise_of_parts(parts, out))
+        noise = Normal.floored(out[:, 0], out[:, 1], self.own.floor)
+        return Normal(scale * out[:, 0], scale ** (2 * self.own.noise_power) * noise.variance)
+
+    def _noise_of_parts(self, parts: Parts, like: Tensor) -> Tensor:
+        """sum_c n_c s_c^2, (B, *shape)."""
+        each = soft_floor(self.log_noise, self.own.floor).exp().flatten(1)
+        return (parts.counts.to(like.dtype) @ each).view(len(like), *self.config.shape)
