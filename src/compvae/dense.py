@@ -6,6 +6,7 @@ that do not exist (S = 0) have an identity row: they cost nothing and stay at th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 from compvae.distributions import LOG_2PI, Normal
 from compvae.noise import Noise
 
-__all__ = ["DenseNormal", "Linearised"]
+__all__ = ["DenseNormal", "Linearised", "jacobian"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,20 @@ class Linearised:
     mean: Tensor
     variance: Tensor
     jacobian: Tensor
+
+
+def jacobian(function: Callable[[Tensor], Tensor], at: Tensor) -> tuple[Tensor, Tensor]:
+    """f(at), (R, N), and df/d(at), (R, N, D), row by row.  function: rows to rows, (R, D) -> (R, N).
+
+    One backward pass through the backward pass for each column: cheap where D is smaller than N.
+    """
+    with torch.enable_grad():
+        at = at.detach().requires_grad_()
+        value = function(at)
+        seed = torch.zeros_like(value, requires_grad=True)
+        (pulled,) = torch.autograd.grad(value, at, seed, create_graph=True)  # seed^T df/d(at), linear in seed
+        columns = [torch.autograd.grad(pulled[:, d].sum(), seed, retain_graph=True)[0] for d in range(at.shape[1])]
+    return value.detach(), torch.stack(columns, -1)
 
 
 class DenseNormal:

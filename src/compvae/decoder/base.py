@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from compvae.aggregation import Aggregation
 from compvae.batch import Parts
-from compvae.dense import Linearised
+from compvae.dense import Linearised, jacobian
 from compvae.distributions import Normal
 
 __all__ = ["Decoder"]
@@ -44,16 +44,11 @@ class Decoder(nn.Module, ABC):
     ) -> Linearised:
         """p(x | code + ..), its mean to first order, arguments as in forward; one pass for each number of the code."""
 
-        def outputs(flat: Tensor) -> tuple[Tensor, Tensor]:
-            whole: Normal = self(flat.view_as(code), parts, z, context, pixels)
-            return whole.mean.flatten(1), whole.variance.expand_as(whole.mean).flatten(1)
+        whole: Normal = self(code, parts, z, context, pixels)
 
-        flat = code.detach().flatten(1)
-        mean, variance = outputs(flat)
+        def mean(flat: Tensor) -> Tensor:
+            moved: Normal = self(flat.view_as(code), parts, z, context, pixels)
+            return moved.mean.flatten(1)
 
-        def along(direction: Tensor) -> Tensor:
-            moved: Tensor = torch.func.jvp(lambda c: outputs(c)[0], (flat,), (direction.expand_as(flat),))[1]
-            return moved
-
-        columns = torch.func.vmap(along, out_dims=-1)(torch.eye(flat.shape[1], dtype=flat.dtype, device=flat.device))
-        return Linearised(mean, variance, columns)
+        value, slope = jacobian(mean, code.flatten(1))
+        return Linearised(value, whole.variance.expand_as(whole.mean).flatten(1).detach(), slope)

@@ -22,7 +22,7 @@ from compvae.batch import PaddedParts, Parts
 from compvae.config import ModelConfig, PlacedConfig
 from compvae.context import context_size
 from compvae.decoder.base import Decoder
-from compvae.dense import Linearised
+from compvae.dense import Linearised, jacobian
 from compvae.distributions import Members, Normal, soft_floor
 from compvae.nn.residual import Skipped, mlp
 from compvae.scale import size_scale
@@ -61,13 +61,26 @@ class PlacedDecoder(Decoder):
     def logits(self, code: Tensor, parts: Parts, places: Tensor) -> Tensor:
         """c(w_i, l_i) . b(place - place_i).  code: (B, K, d).  places: (P, F).  -> (B, K, P)."""
         padded = parts.padded()
-        place = padded.features.to(code.dtype)
-        offset = places - place[:, :, None]
+        return torch.einsum("bkpf,bkf->bkp", self._basis(padded, places, code), self._coefficients(code, padded.kind))
+
+    def _basis(self, padded: PaddedParts, places: Tensor, like: Tensor) -> Tensor:
+        """b(place - place_i), (B, K, P, basis).  places: (P, F)."""
+        offset = places - padded.features.to(like.dtype)[:, :, None]
         offset = torch.cat([offset, (offset**2).sum(-1, keepdim=True)], -1)
-        basis = torch.cat([offset, torch.tanh(self.basis(offset))], -1)
-        turned = torch.einsum("bkd,bkde->bke", code, self.loading[padded.kind])
-        about = torch.cat([turned, self.embedding(padded.kind)], -1)
-        return torch.einsum("bkpf,bkf->bkp", basis, self.coefficients(about))
+        return torch.cat([offset, torch.tanh(self.basis(offset))], -1)
+
+    def _coefficients(self, code: Tensor, kind: Tensor) -> Tensor:
+        """c(w_i, l_i), (*, basis).  code: (*, d).  kind: (*,)."""
+        turned = torch.einsum("...d,...de->...e", code, self.loading[kind])
+        out: Tensor = self.coefficients(torch.cat([turned, self.embedding(kind)], -1))
+        return out
+
+    def _slopes(self, code: Tensor, padded: PaddedParts, places: Tensor) -> Tensor:
+        """d logit_ip / d w_i, (B, K, P, d).  code: (B, K, d)."""
+        kind = padded.kind.flatten()
+        _, slope = jacobian(lambda w: self._coefficients(w, kind), code.flatten(0, 1))
+        slope = slope.unflatten(0, code.shape[:2])  # (B, K, basis, d)
+        return torch.einsum("bkpf,bkfd->bkpd", self._basis(padded, places, code), slope)
 
     def forward(
         self, code: Tensor, parts: Parts, z: Tensor | None, context: Tensor | None, pixels: Tensor | None = None
@@ -95,15 +108,12 @@ class PlacedDecoder(Decoder):
                 torch.autograd.grad(mean[:, c].sum(), logits, retain_graph=c + 1 < self.channels)[0]
                 for c in range(self.channels)
             ]
-        by_code = [
-            torch.func.jvp(lambda w: self.logits(w, padded, places), (code,), (_axis(code, axis),))[1]
-            for axis in range(code.shape[2])
-        ]
-        jacobian = torch.einsum("cbkp,dbkp->bcpkd", torch.stack(by_logit), torch.stack(by_code))
+        by_code = self._slopes(code, padded, places)
+        slope = torch.einsum("cbkp,bkpd->bcpkd", torch.stack(by_logit), by_code)
         scale = size_scale(self.config, parts, mean)
         mean, variance = (scale * mean).detach(), (scale**2 * variance).detach()
-        jacobian = (scale[..., None, None] * jacobian).flatten(1, 2).flatten(2)
-        return Linearised(mean.flatten(1), variance.flatten(1), jacobian)
+        slope = (scale[..., None, None] * slope).flatten(1, 2).flatten(2)
+        return Linearised(mean.flatten(1), variance.flatten(1), slope)
 
     def _observe(self, logits: Tensor, padded: PaddedParts, context: Tensor | None) -> tuple[Tensor, Tensor]:
         """Mean and variance before scaling, (B, channels, P) each.  logits: (B, K, P)."""
@@ -114,10 +124,3 @@ class PlacedDecoder(Decoder):
             seen.append(context.to(mixed.dtype)[:, None, None].expand(-1, *mixed.shape[1:3], -1))
         mean, log_variance = self.link(torch.cat(seen, -1)).transpose(1, 2).unbind(-1)
         return mean, soft_floor(log_variance, self.own.floor).exp()
-
-
-def _axis(like: Tensor, axis: int) -> Tensor:
-    """1 in one coordinate of every part, 0 elsewhere.  like: (B, K, d)."""
-    out = torch.zeros_like(like)
-    out[..., axis] = 1.0
-    return out
