@@ -160,7 +160,7 @@ def main() -> None:
     except CompVAEError as error:
         _fail(str(error), next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
     except UsageMistake as error:
-        _fail(error.format_message(), error.exit_code)  # type: ignore[attr-defined]
+        _fail(" ".join(error.format_message().split()), error.exit_code)  # type: ignore[attr-defined]
     except MemoryError:
         _fail("not enough memory; ask for fewer wholes at a time", 1)
     except (KeyboardInterrupt, typer.Abort):

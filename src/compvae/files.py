@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-__all__ = ["reason", "staged", "sync_directory", "write_atomic"]
+__all__ = ["is_file", "reason", "staged", "sync_directory", "write_atomic"]
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -43,6 +43,14 @@ def sync_directory(directory: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def is_file(path: Path) -> bool:
+    """True for a file that is there; a name no file can have is not one."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name too long, a directory above that may not be entered, a zero byte
+        return False
 
 
 def reason(error: Exception) -> str:

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from compvae.data.text import TextTable, one_line, show
 from compvae.data.wholes import ID
 from compvae.errors import CompVAEError, ConfigError, DataFileError, PartsError
-from compvae.files import reason
+from compvae.files import is_file, reason
 from compvae.parts import COUNT_KEY, Attribute, Categorical, Multiset, PartsBatch, PartsSchema
 
 __all__ = ["Compositions", "read_context_text", "read_parts_text"]
@@ -141,20 +141,13 @@ def _shown(text: str) -> str:
 
 
 def _of_file(path: Path, schema: PartsSchema) -> Compositions:
-    if not _is_file(path):
+    if not is_file(path):
         raise ConfigError(f"{str(path)!r}: no such file")
     content = _csv_rows(path, schema) if path.suffix == ".csv" else _json_file(path)
     try:
         return replace(_of_content(content, schema, str(path)), error=DataFileError)
     except PartsError as error:
         raise DataFileError(str(error)) from None
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a name too long, or with a zero byte in it
-        return False
 
 
 def _of_content(content: Any, schema: PartsSchema, source: str) -> Compositions:

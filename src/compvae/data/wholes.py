@@ -19,6 +19,7 @@ from compvae.data.flat import flat_names
 from compvae.data.text import TextTable, numbers, one_line, show
 from compvae.errors import CompVAEError, ConfigError, DataError, DataFileError
 from compvae.extras import need
+from compvae.files import is_file
 
 __all__ = ["ID", "Wholes", "read_observed", "read_wholes"]
 
@@ -39,8 +40,8 @@ def read_wholes(path: Path) -> tuple[list[str], np.ndarray]:
     """The ids, and x of each, (N, *shape) float32, of a dataset (npz or CSV)."""
     found = _read_npz(path) if path.suffix == ".npz" else _read_csv(path, None)
     if found.ids is None:
-        place = "array" if path.suffix == ".npz" else "row 1: column"
-        raise DataFileError(f"{path}, {place} {ID!r} is missing")
+        place = ": array" if path.suffix == ".npz" else ", row 1: column"
+        raise DataFileError(f"{path}{place} {ID!r} is missing")
     return found.ids, found.x
 
 
@@ -51,7 +52,7 @@ def read_observed(path: Path, shape: tuple[int, ...]) -> tuple[list[str], np.nda
     """
     if path.suffix not in READERS:
         raise ConfigError(f"{str(path)!r}: data must be a file that ends in {', '.join(READERS)}")
-    if not path.is_file():
+    if not is_file(path):
         raise ConfigError(f"{str(path)!r}: no such file")
     found = READERS[path.suffix](path, shape)
     x = found.x[None] if found.x.shape == shape else found.x
@@ -82,7 +83,7 @@ def _read_npz(path: Path, shape: tuple[int, ...] | None = None) -> Wholes:
     if x.dtype.kind not in "fiub":
         raise DataFileError(f"{path}, array 'x': expected numbers, got {x.dtype}")
     if 0 in x.shape or (x.ndim < 2 and x.shape != shape):
-        raise DataFileError(f"{path}, array 'x': expected shape (N, *shape) with N of at least 1, got {x.shape}")
+        raise DataFileError(f"{path}: expected x (N, *shape) with at least one whole, got {x.shape}")
     if ids is not None and ids.shape != (len(x),):
         raise DataFileError(f"{path}: expected x (N, *shape) and whole_id (N,), got {x.shape} and {ids.shape}")
     if ids is not None and ids.dtype.kind not in "iuU":
