@@ -158,13 +158,11 @@ def _pattern(dtype: np.dtype[Any]) -> str:
     return {"f4": "%.9g", "f8": "%.17g", "i8": "%d"}.get(dtype.str[1:], "%s")
 
 
-def _cells(value: np.ndarray) -> list[list[object]]:
-    """The cells of each row; texts in quotes where they need it."""
-    flat = value.reshape(len(value), -1)
-    if value.dtype.kind != "U":
-        cells: list[list[object]] = flat.tolist()
-        return cells
-    return [[_quoted(cell) for cell in row] for row in flat.tolist()]
+def _cells(value: np.ndarray) -> Iterator[list[object]]:
+    """The cells of each row, row by row; texts in quotes where they need it."""
+    for row in value.reshape(len(value), -1):
+        cells = row.tolist()
+        yield [_quoted(cell) for cell in cells] if value.dtype.kind == "U" else cells
 
 
 def _quoted(text: str) -> str:
