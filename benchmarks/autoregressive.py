@@ -37,12 +37,11 @@ class PixelHead(nn.Module):
     def __init__(self, channels: int = 3, width: int = 48) -> None:
         super().__init__()
         self.before = 2 * REACH * (REACH + 1)  # pixels of the window that come before its centre
-        self.net = nn.Sequential(
-            nn.Linear(channels * (self.before + 2), width), nn.ELU(), nn.Linear(width, width), nn.ELU(),
-            nn.Linear(width, 2 * channels),
-        )  # fmt: skip
-        nn.init.zeros_(self.net[-1].weight)
-        nn.init.zeros_(self.net[-1].bias)
+        last = nn.Linear(width, 2 * channels)
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+        first, second = nn.Linear(channels * (self.before + 2), width), nn.Linear(width, width)
+        self.net = nn.Sequential(first, nn.ELU(), second, nn.ELU(), last)
 
     def forward(self, window: Tensor, mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
         """window: residuals in units of the deviation, (N, channels, before).  mean, log_variance: (N, channels)."""
@@ -126,7 +125,8 @@ def main() -> None:
         bound = {"pixelwise": float(whole.log_prob(x).mean()), "autoregressive": float(log_prob(head, x, whole).mean())}
     print(json.dumps({"x term": bound, "training minutes": round(minutes, 2)}), flush=True)
     for size in (2, 4, 8):
-        values, seconds = {"pixelwise": [], "autoregressive": []}, {"pixelwise": 0.0, "autoregressive": 0.0}
+        values: dict[str, list[float]] = {"pixelwise": [], "autoregressive": []}
+        seconds = {"pixelwise": 0.0, "autoregressive": 0.0}
         for number in range(4):
             parts = problem.draw_parts(torch.tensor([size]), Noise(420_000 + size, torch.tensor([number])))
             parts.kind[0, :2] = torch.tensor([0, 1])

@@ -11,6 +11,7 @@ from compvae.config import (
     LatentConfig,
     LinkedConfig,
     ModelConfig,
+    NewtonConfig,
     PaperDecoderConfig,
     PerPartConfig,
     PlacedConfig,
@@ -53,10 +54,12 @@ POSTERIORS = {
     "graph sum_controlled": GraphConfig(family="sum_controlled", embedding=4, width=8, blocks=2, z_network=SMALL_Z),
     "collapsed": CollapsedConfig(width=8, blocks=1, z_network=SMALL_Z),
     "per_part": PerPartConfig(embedding=4, width=8, rounds=2, z_network=SMALL_Z),
+    "newton": NewtonConfig(rounds=2, z_network=SMALL_Z),
 }
 DECODERS = {
     "paper": PaperDecoderConfig(hidden=8, blocks=1),
     "linked": LinkedConfig(features=4, width=8, blocks=1),
+    "pointwise": LinkedConfig(link="pointwise", features=2, width=8, blocks=1),
     "placed": PlacedConfig(embedding=4, basis=3, hidden=8, values=4),
 }
 
@@ -70,9 +73,9 @@ def curve_configs() -> dict[str, ModelConfig]:
             posterior=POSTERIORS[posterior], decoder=DECODERS[decoder],
         )
         for posterior in POSTERIORS
-        for decoder in ("paper", "linked")
+        for decoder in ("paper", "linked", "pointwise")
         for latent in LATENTS
-        if not (posterior == "per_part" and latent == "z below")
+        if not (posterior in ("per_part", "newton") and latent == "z below")
     }  # fmt: skip
 
 
@@ -93,6 +96,10 @@ def image_configs() -> dict[str, ModelConfig]:
         "graph, placed": (LatentConfig(w=2), table, POSTERIORS["graph"], DECODERS["placed"]),
         "graph, paper, z below, network prior": (below, network, POSTERIORS["graph"], added),
         "collapsed, paper, z below, network prior": (below, network, POSTERIORS["collapsed"], added),
+        "newton, placed": (LatentConfig(w=2), table, POSTERIORS["newton"], DECODERS["placed"]),
+        "newton, placed, z above": (above, table, POSTERIORS["newton"], DECODERS["placed"]),
+        "newton, linked, network prior": (LatentConfig(w=4), network, POSTERIORS["newton"], DECODERS["linked"]),
+        "newton, pointwise, network prior": (LatentConfig(w=4), network, POSTERIORS["newton"], DECODERS["pointwise"]),
         "per_part, linked": (LatentConfig(w=4), network, POSTERIORS["per_part"], DECODERS["linked"]),
     }
     return {

@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "compvae"
 
 ORDER = """
 errors checks extras files noise parts batch context
+data.flat data.text data.wholes texts results progress
 problems.base problems.sines problems.colours
 problems.households.profiles problems.households.day problems.households.homes problems.households.feeder
 problems.households problems
@@ -26,8 +27,8 @@ measures.measured measures.moments measures.energy measures.ks measures.edits me
 measures.tails measures.fitting measures.curves measures.images measures.information measures
 storage compose
 train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.watch train.loop
-train.observers
-train.runs api cli __main__
+train.observers train.runs api
+commands commands.options commands.tally commands.generating commands.observing cli __main__
 """.split()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from compvae.compose import Model
-from compvae.errors import ModelFileError
+from compvae.errors import UnknownModelError
 from compvae.train.observers import read_metrics
 from compvae.train.runs import train_run
 
@@ -62,11 +62,11 @@ def load(name: str | os.PathLike[str]) -> Model:
     if isinstance(name, str) and name in shipped():
         return Model.load(SHIPPED / name)
     if not isinstance(name, str | os.PathLike):
-        raise ModelFileError(f"a model is named by a text or a path, got {type(name).__name__}")
+        raise UnknownModelError(f"a model is named by a text or a path, got {type(name).__name__}")
     directory = Path(name)
     if not _is_directory(directory):
         names = ", ".join(shipped()) or "none yet"
-        raise ModelFileError(f"{str(name)!r} is neither a shipped model ({names}) nor a directory")
+        raise UnknownModelError(f"{str(name)!r} is neither a shipped model ({names}) nor a directory")
     return Model.load(directory / "model" if (directory / "model").is_dir() else directory)
 
 

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
+import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from types import FrameType
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from compvae.errors import CheckpointError, CompVAEError, ConfigError, DivergenceError, ModelFileError, OutputError
+from compvae.commands.generating import sample, tail
+from compvae.commands.observing import edit, infer
+from compvae.commands.options import AsJson, tell
+from compvae.errors import (
+    CheckpointError,
+    CompVAEError,
+    ConfigError,
+    DataFileError,
+    DivergenceError,
+    ModelFileError,
+    OutputError,
+    TailError,
+    UnknownModelError,
+)
 
 __all__ = ["app", "main"]
 
@@ -20,8 +34,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-
-AsJson = Annotated[bool, typer.Option("--json", help="Write one JSON document to stdout.")]
 
 
 @app.callback()
@@ -109,36 +121,59 @@ def train(
     if dry_run:
         found = estimate(options)
         text = f"{found.parameters:,} parameters, {found.step_seconds * 1000:.0f} ms a step on {found.threads} threads"
-        _tell(asdict(found), f"{text}, about {found.minutes:.1f} minutes in all", as_json)
+        tell(asdict(found), f"{text}, about {found.minutes:.1f} minutes in all", as_json)
         return
     outcome = train_run(options, out, resume, minutes, show=not quiet, tensorboard=tensorboard)
     if outcome.message:
         print(outcome.message, file=sys.stderr)
     skipped = f", {outcome.skipped} steps skipped as not finite" if outcome.skipped else ""
     ended = f"stopped by signal {outcome.stopped}, saved" if outcome.stopped else f"the model is in {out / 'model'}"
-    _tell(outcome_dict(outcome), f"{outcome.steps} steps done{skipped}; {ended}", as_json)
+    tell(outcome_dict(outcome), f"{outcome.steps} steps done{skipped}; {ended}", as_json)
     if outcome.stopped:
         raise typer.Exit(128 + outcome.stopped)
 
 
-def _tell(data: dict[str, Any], text: str, as_json: bool) -> None:
-    if os.environ.get("RANK", "0") == "0":  # of the processes torchrun starts, one speaks
-        print(json.dumps(data) if as_json else text)
+for command in (sample, infer, edit, tail):
+    app.command()(command)
 
 
 EXIT_CODES: tuple[tuple[type[CompVAEError], int], ...] = (
     (OutputError, 1),
+    (UnknownModelError, 2),
     (CheckpointError, 3),
+    (DataFileError, 3),
     (ModelFileError, 3),
     (DivergenceError, 4),
+    (TailError, 5),
     (CompVAEError, 2),
 )
+INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+# typer's own errors (an unknown flag, a number out of range), by way of one that typer exports
+UsageMistake: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 def main() -> None:
     """Run a command; an error is one line on stderr and an exit code that says of which kind it was."""
+    signal.signal(signal.SIGTERM, _end)
     try:
-        app()
+        code = app(standalone_mode=False)
     except CompVAEError as error:
-        print(f"compvae: {error}", file=sys.stderr)
-        raise SystemExit(next(code for kind, code in EXIT_CODES if isinstance(error, kind))) from None
+        _fail(str(error), next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
+    except UsageMistake as error:
+        _fail(" ".join(error.format_message().split()), error.exit_code)  # type: ignore[attr-defined]
+    except MemoryError:
+        _fail("not enough memory; ask for fewer wholes at a time", 1)
+    except (KeyboardInterrupt, typer.Abort):
+        raise SystemExit(INTERRUPTED) from None
+    raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    if message:  # there is none where help was shown in its place
+        print(f"compvae: {message}", file=sys.stderr)
+    raise SystemExit(code) from None
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    """SIGTERM as an exception, so that files begun are cleared away."""
+    raise SystemExit(TERMINATED)

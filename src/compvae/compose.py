@@ -217,7 +217,6 @@ class Model:
         else:
             compositions = [self.parts.parse(parts)] * len(values)
             tensors = repeat(collate([compositions[0].canonical()]), len(values))
-            tensors = repeat(collate([self.parts.parse(parts).canonical()]), len(values))
         groups = None if shared is None else Shared.of(_ids(shared, len(values)))
         return Batch(values, tensors, self._context(context, len(values)), groups), compositions, single
 

@@ -67,6 +67,11 @@ class Composition:
         listed = [history.now.dicts() for history in self._histories]
         return listed[0] if self._observed.single else listed
 
+    @property
+    def multisets(self) -> tuple[Multiset, ...]:
+        """The parts of each row now, as runs of alike ones, in the caller's order."""
+        return tuple(history.now for history in self._histories)
+
     def remove(self, parts: object) -> Composition:
         """Take parts away: of n alike ones a draw of their joint posterior goes, in the mean its expectation.
 
@@ -89,13 +94,16 @@ class Composition:
         ]
         return Composition(self._observed, tuple(changed), step)
 
-    def part(self, index: int, n: int | None = None, seed: int = 0, noise: bool = False) -> np.ndarray:
-        """x of the part at this place of :attr:`parts`, alone, by the model: at the means, or n draws as in decode."""
-        smallest = min(history.now.size for history in self._histories)
-        if isinstance(index, bool) or not isinstance(index, int | np.integer) or not -smallest <= index < smallest:
-            raise PartsError(f"part: there is no part {index!r}, the parts are 0 to {smallest - 1}")
-        step = self._step + 1
-        alone = tuple(history.only(int(index) % history.now.size, step) for history in self._histories)
+    def part(self, index: int | Sequence[int], n: int | None = None, seed: int = 0, noise: bool = False) -> np.ndarray:
+        """x of the part at this place of :attr:`parts`, alone, by the model: at the means, or n draws as in decode.
+
+        index: a place, or one for each row.
+        """
+        histories, step = self._histories, self._step + 1
+        places = list(index) if isinstance(index, Sequence) else [index] * len(histories)
+        if len(places) != len(histories):
+            raise DataError(f"part: {len(places)} places for {len(histories)} rows; give one place, or one for each")
+        alone = tuple(h.only(_place(at, h.now.size), step) for h, at in zip(histories, places, strict=True))
         return Composition(self._observed, alone, step).decode(n, seed, noise)
 
     def decode(self, n: int | None = None, seed: int = 0, noise: bool = False) -> np.ndarray:
@@ -187,6 +195,13 @@ class Composition:
         if not self._observed.network.posterior.of_sum:
             kept = _kept([row[origin] for row in rows], left)
         return Group(tuple(stages), tuple(steps), kept)
+
+
+def _place(index: object, size: int) -> int:
+    """Where a part stands, from 0; negative ones count from the end."""
+    if isinstance(index, bool) or not isinstance(index, int | np.integer) or not -size <= index < size:
+        raise PartsError(f"part: there is no part {index!r}, the parts are 0 to {size - 1}")
+    return int(index) % size
 
 
 def _kept(first: Sequence[Multiset], left: Sequence[Multiset]) -> Tensor:

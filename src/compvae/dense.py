@@ -15,7 +15,7 @@ from torch import Tensor
 from compvae.distributions import LOG_2PI, Normal
 from compvae.noise import Noise
 
-__all__ = ["DenseNormal", "Linearised", "jacobian"]
+__all__ = ["DenseNormal", "Linearised", "jacobian", "root_of"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,13 @@ def jacobian(function: Callable[[Tensor], Tensor], at: Tensor) -> tuple[Tensor, 
     return value.detach(), torch.stack(columns, -1)
 
 
+def root_of(precision: Tensor) -> Tensor:
+    """L with L L^T = precision, (B, D, D); NaN, not an exception, where a diverged decoder leaves no such L."""
+    root, failed = torch.linalg.cholesky_ex(precision)
+    out: Tensor = root.masked_fill(failed.bool()[:, None, None], torch.nan)
+    return out
+
+
 class DenseNormal:
     """A Gaussian over (B, *) with D numbers a row.
 
@@ -57,7 +64,7 @@ class DenseNormal:
         self.mask = self.mask.expand_as(prior.mean)
         self._deviation = prior.variance.expand_as(prior.mean).masked_fill(~self.mask, 0.0).sqrt()
         self.mean = (prior.mean + self._deviation * shift.view_as(prior.mean)).masked_fill(~self.mask, 0.0)
-        self._root: Tensor = torch.linalg.cholesky(precision)
+        self._root = root_of(precision).to(prior.mean.dtype)
 
     @property
     def variance(self) -> Tensor:

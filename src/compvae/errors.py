@@ -5,8 +5,8 @@ escapes from this package is a defect of ours.
 """
 
 __all__ = [
-    "CheckpointError", "CompVAEError", "ConfigError", "DataError", "DivergenceError", "MissingExtraError",
-    "ModelFileError", "OutputError", "PartsError", "TailError",
+    "CheckpointError", "CompVAEError", "ConfigError", "DataError", "DataFileError", "DivergenceError",
+    "MissingExtraError", "ModelFileError", "OutputError", "PartsError", "TailError", "UnknownModelError",
 ]  # fmt: skip
 
 
@@ -24,6 +24,10 @@ class ConfigError(CompVAEError):
 
 class DataError(CompVAEError):
     """An array given as observed data does not have the form the model expects."""
+
+
+class DataFileError(DataError):
+    """A file of data does not hold what it should; the message names file, row and column."""
 
 
 class OutputError(CompVAEError):
@@ -44,6 +48,10 @@ class MissingExtraError(CompVAEError):
 
 class ModelFileError(CompVAEError):
     """A model directory cannot be read or written, or its contents do not fit together."""
+
+
+class UnknownModelError(ModelFileError):
+    """No model has this name, and no directory."""
 
 
 class TailError(CompVAEError):

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
-__all__ = ["reason", "sync_directory", "write_atomic"]
+__all__ = ["is_file", "reason", "staged", "sync_directory", "write_atomic"]
 
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Put data at path; a reader, or whoever comes after a power cut, finds the old contents or the new ones."""
+    with staged(path) as stream:
+        stream.write(data)
+
+
+@contextmanager
+def staged(path: Path) -> Iterator[IO[bytes]]:
+    """A stream to a file beside path, which takes its place at the end; after an error nothing of it is left."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     stage = Path(name)
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         stage.chmod(0o644)
@@ -33,6 +43,14 @@ def sync_directory(directory: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def is_file(path: Path) -> bool:
+    """True for a file that is there; a name no file can have is not one."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name too long, a directory above that may not be entered, a zero byte
+        return False
 
 
 def reason(error: Exception) -> str:

@@ -267,6 +267,10 @@ class Multiset:
             )
         return [part for part, count in self.runs for _ in range(count)]
 
+    def counted(self) -> list[dict[str, str | float]]:
+        """One dict for each run of alike parts, with how many there are: a form that parse reads again."""
+        return [{**self.schema.describe(part), COUNT_KEY: count} for part, count in self.runs]
+
     def dicts(self) -> list[dict[str, str | float]]:
         """The parts one by one as dicts, in order."""
         return [self.schema.describe(part) for part in self.listed()]

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from compvae.config import ModelConfig, NewtonConfig
-from compvae.dense import DenseNormal, Linearised
+from compvae.dense import DenseNormal, Linearised, root_of
 from compvae.posterior.base import Given, Posterior, Reader, ZPosterior
 
 __all__ = ["NewtonPosterior"]
@@ -55,16 +55,16 @@ class NewtonPosterior(Posterior):
         deviation = deviation.sqrt() if prior.mask is None else deviation.masked_fill(~prior.mask, 0.0).sqrt()
 
         def look(v: Tensor) -> _Place:
-            seen = given.linearise(prior.mean + deviation * v.view_as(prior.mean), pixels)
+            seen = given.linearise(prior.mean + deviation * v.view_as(prior.mean).to(prior.mean.dtype), pixels)
             return _Place.of(v, x, seen, deviation.flatten(1), weight)
 
-        best = look(torch.zeros_like(prior.mean).flatten(1))
+        best = look(torch.zeros_like(prior.mean, dtype=torch.float64).flatten(1))
         damping = torch.full_like(best.cost, FIRST_DAMPING)
         for _ in range(self.own.rounds * (1 if self.training else EVAL_FACTOR)):
             tried = look(best.v + best.step(damping))
             climbed = tried.cost < best.cost
             best, damping = tried.where(climbed, best), damping * torch.where(climbed, LESS, MORE)
-        return DenseNormal(prior, best.v, best.precision)
+        return DenseNormal(prior, best.v.to(prior.mean.dtype), best.precision)
 
     def _pixels(self, given: Given) -> Tensor | None:
         """Which pixels a training step looks at, (P,); None for all."""
@@ -88,10 +88,11 @@ class _Place:
     @staticmethod
     def of(v: Tensor, x: Tensor, seen: Linearised, deviation: Tensor, weight: float) -> _Place:
         """x: (B, N).  deviation: of the prior, (B, D).  weight: of a value against the prior."""
-        sigma = (seen.variance / weight).sqrt()
+        # in double precision: J^T J is far larger than the I beside it where x says much
+        sigma = (seen.variance.double() / weight).sqrt()
         residual = (x - seen.mean) / sigma
         jacobian = seen.jacobian * deviation[:, None] / sigma[..., None]
-        cost = 0.5 * ((v**2).sum(1) + (residual**2).sum(1)) + weight * 0.5 * seen.variance.log().sum(1)
+        cost = 0.5 * ((v**2).sum(1) + (residual**2).sum(1)) + weight * 0.5 * seen.variance.double().log().sum(1)
         slope = (jacobian.mT @ residual[..., None])[..., 0] - v
         eye = torch.eye(v.shape[1], dtype=v.dtype, device=v.device)
         return _Place(v, cost, slope, jacobian.mT @ jacobian + eye)
@@ -100,7 +101,7 @@ class _Place:
         """Where to go from here, (B, D).  damping: (B,)."""
         diagonal = self.precision.diagonal(dim1=1, dim2=2)
         damped = self.precision + torch.diag_embed(damping[:, None] * diagonal)
-        return torch.cholesky_solve(self.slope[..., None], torch.linalg.cholesky(damped))[..., 0]
+        return torch.cholesky_solve(self.slope[..., None], root_of(damped))[..., 0]
 
     def where(self, chosen: Tensor, other: _Place) -> _Place:
         """This place in the chosen rows, the other elsewhere.  chosen: (B,) bool."""

@@ -1,0 +1,1 @@
+"""The commands that use a model, each a thin function over the package."""
