@@ -3,8 +3,8 @@
     python benchmarks/autoregressive.py src/compvae/models/colours --steps 1500
 
 A small PixelCNN on top of a trained pixelwise decoder: a masked 5 x 5 window of the residuals x - mean(w) seen so far,
-beside mean and log-variance, gives a correction of both; trained with latents drawn from q.  Compared on wholes of seeds
-that training never sees: the x term of the bound, relED of samples, seconds for as many samples, all against the
+beside mean and log-variance, gives a correction of both; trained with latents drawn from q.  Compared on wholes of
+seeds that training never sees: the x term of the bound, relED of samples, seconds for as many samples, all against the
 pixelwise decoder.
 """
 
