@@ -26,7 +26,11 @@ measures.measured measures.moments measures.energy measures.ks measures.edits me
 measures.tails measures.fitting measures.curves measures.images measures.information measures
 storage compose
 train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.loop train.observers
-train.runs api cli __main__
+train.runs api
+baselines.base baselines.inputs baselines.learned baselines.independent baselines.gaussian baselines.cvae
+baselines.flow baselines.matching baselines.paper baselines
+evaluation.plan evaluation.rows evaluation.hidden evaluation.samples evaluation.edits evaluation.harness evaluation
+commands commands.evaluate cli __main__
 """.split()
 
 
