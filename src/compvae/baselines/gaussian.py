@@ -1,7 +1,7 @@
 """x ~ N( sum_c n_c m_c, sum_c n_c S_c ): moments linear in the counts, by least squares on draws of the problem.
 
 With x / sqrt(K) every draw has errors of one size:  x / sqrt(K) on n / sqrt(K) gives m_c, the products of what is left
-on n / K give S_c.  Where parts share factors, the variance has a term K^2 S_0 too, and m_c is linear in the context.
+on n / K give S_c.  Where parts share factors, Var(x) grows like K^2: there are terms K n_c too.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from compvae.baselines.base import Baseline, Budget, examples
+from compvae.baselines.base import Baseline, Budget, Context, examples
 from compvae.batch import Batch, Parts
 from compvae.errors import ConfigError
 from compvae.noise import Noise
@@ -46,52 +47,48 @@ class Gaussian(Baseline):
 
         def mean_terms(batch: Batch) -> tuple[Tensor, Tensor]:
             root = batch.parts.sizes[:, None].sqrt()
-            regressors = self._of_mean(batch.parts, _context(batch)) / root
+            regressors = batch.parts.counts / root
             return regressors, regressors.T @ (batch.x.flatten(1).double() / root)
 
         def covariance_terms(batch: Batch) -> tuple[Tensor, Tensor]:
             size = batch.parts.sizes[:, None]
-            left = batch.x.flatten(1).double() - self._of_mean(batch.parts, _context(batch)) @ self.means
+            left = batch.x.flatten(1).double() - batch.parts.counts @ self.means
             regressors = self._of_covariance(batch.parts) / size
             weights = (regressors / size).unbind(1)
             return regressors, torch.stack([(left * weight[:, None]).T @ left for weight in weights])
 
         def batches(first: int) -> Iterator[Batch]:
-            for step in range(steps):
-                yield examples(self.problem, budget.seed, step + first)[0]
-                budget.watch(f"fitting {self.name}", step + 1 + first, 2 * steps)
+            for step in range(first, first + steps):
+                yield examples(self.problem, budget.seed, step)[0]
+                budget.watch(f"fitting {self.name}", step + 1, 2 * steps)
 
         self.means = _least_squares(batches(0), mean_terms)
         self.covariances = _least_squares(batches(steps), covariance_terms)
         return self
 
+    def sample(self, parts: object, n: int, seed: int = 0, context: Context | None = None) -> np.ndarray:
+        """n wholes of one composition, float32 (n, *shape); covariates have no place in it."""
+        if context:
+            raise ConfigError("baseline gaussian knows counts alone, leave context out")
+        return super().sample(parts, n, seed)
+
     def draw(self, parts: Parts, context: Tensor, noise: Noise) -> Tensor:
-        """All rows of one composition.  context: (B, E) -> (B, *shape)."""
-        mean, covariance = self.moments(parts.rows(slice(0, 1)), context[:1])
+        """All rows of one composition.  context: (B, E), unknown -> (B, *shape)."""
+        mean, covariance = self.moments(parts.rows(slice(0, 1)))
         value, vector = torch.linalg.eigh(covariance)
         root = vector * value.clamp(min=0).sqrt()  # least squares may leave a few directions below 0
         x = mean + noise.normal("x", len(mean), dtype=torch.float64) @ root.T
-        out: Tensor = x.view(len(noise), *self.problem.shape)
-        return out
+        return x.view(len(noise), *self.problem.shape)
 
-    def moments(self, parts: Parts, context: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean (M,) and covariance (M, M) of one composition.  context: (1, E)."""
-        mean = self._of_mean(parts, context)[0] @ self.means
+    def moments(self, parts: Parts) -> tuple[Tensor, Tensor]:
+        """Mean (M,) and covariance (M, M) of one composition.  parts: one row."""
+        mean: Tensor = parts.counts[0] @ self.means
         return mean, torch.einsum("p,pij->ij", self._of_covariance(parts)[0], self.covariances)
 
-    def _of_mean(self, parts: Parts, context: Tensor) -> Tensor:
-        """n_c times (1, context), (B, C (1 + E)) float64."""
-        beside = torch.cat([torch.ones(len(parts), 1), context], 1).double()
-        return (parts.counts[:, :, None] * beside[:, None]).flatten(1)
-
     def _of_covariance(self, parts: Parts) -> Tensor:
-        """n_c, and K^2 where parts share factors, (B, P) float64."""
-        squared = [parts.sizes[:, None] ** 2] if self.problem.shared else []
-        return torch.cat([parts.counts, *squared], 1)
-
-
-def _context(batch: Batch) -> Tensor:
-    return torch.zeros(len(batch), 0) if batch.context is None else batch.context
+        """n_c, and K n_c where parts share factors, (B, P) float64."""
+        shared = [parts.sizes[:, None] * parts.counts] if self.problem.shared else []
+        return torch.cat([parts.counts, *shared], 1)
 
 
 def _least_squares(batches: Iterable[Batch], terms: Callable[[Batch], tuple[Tensor, Tensor]]) -> Tensor:
