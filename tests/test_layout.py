@@ -28,7 +28,10 @@ measures.tails measures.fitting measures.curves measures.images measures.informa
 storage compose
 train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.watch train.loop
 train.observers train.runs api
-commands commands.options commands.tally commands.generating commands.observing cli __main__
+baselines.base baselines.inputs baselines.learned baselines.independent baselines.gaussian baselines.cvae
+baselines.flow baselines.matching baselines.paper baselines
+evaluation.plan evaluation.rows evaluation.hidden evaluation.samples evaluation.edits evaluation.harness evaluation
+commands commands.options commands.tally commands.generating commands.observing commands.evaluate cli __main__
 """.split()
 
 

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from compvae.errors import DataError, PartsError
-from compvae.parts import Multiset
+from compvae.parts import Multiset, Part, PartsSchema
 
-__all__ = ["Batch", "CountedParts", "PaddedParts", "Parts", "Shared", "collate", "pad", "repeat"]
+__all__ = ["Batch", "CountedParts", "PaddedParts", "Parts", "Shared", "collate", "pad", "repeat", "unpad"]
 
 
 @dataclass(frozen=True)
@@ -197,6 +197,21 @@ def pad(compositions: Sequence[Multiset], dtype: torch.dtype = torch.float32) ->
         features[row, : len(parts)] = torch.tensor(scaled, dtype=dtype).view(len(parts), schema.n_features)
         mask[row, : len(parts)] = True
     return PaddedParts(kind, features, mask, schema.n_kinds)
+
+
+def unpad(parts: PaddedParts, schema: PartsSchema) -> list[Multiset]:
+    """The compositions of a batch, the inverse of :func:`pad` up to the rounding of continuous attributes."""
+    rows = zip(parts.kind.tolist(), parts.features.tolist(), parts.mask.sum(1).tolist(), strict=True)
+    return [
+        Multiset(
+            schema,
+            tuple(
+                (Part(kind, tuple(a.unscaled(v) for a, v in zip(schema.continuous, place, strict=True))), 1)
+                for kind, place in zip(kinds[:size], places[:size], strict=True)
+            ),
+        )
+        for kinds, places, size in rows
+    ]
 
 
 def repeat(parts: Parts, rows: int) -> Parts:

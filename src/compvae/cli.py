@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from compvae.commands.evaluate import evaluate
 from compvae.commands.generating import sample, tail
 from compvae.commands.observing import edit, infer
 from compvae.commands.options import AsJson, tell
@@ -133,7 +134,7 @@ def train(
         raise typer.Exit(128 + outcome.stopped)
 
 
-for command in (sample, infer, edit, tail):
+for command in (sample, infer, edit, tail, evaluate):
     app.command()(command)
 
 

@@ -94,6 +94,10 @@ class Continuous(_Frozen):
         """A number, or an array of any shape, mapped linearly from [low, high] to [-1, 1], the form networks see."""
         return 2.0 * (value - self.low) / (self.high - self.low) - 1.0
 
+    def unscaled(self, scaled: float) -> float:
+        """The number that :meth:`scaled` maps there, within the range whatever rounding says."""
+        return min(self.high, max(self.low, self.low + (scaled + 1.0) * (self.high - self.low) / 2.0))
+
     def _range(self) -> str:
         return f" in [{self.low:g}, {self.high:g}]" + (f" {self.unit}" if self.unit else "")
 

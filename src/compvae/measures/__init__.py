@@ -3,7 +3,7 @@
 from compvae.measures.classifier import C2ST, c2st
 from compvae.measures.curves import Phasors, ks_amplitude, ks_phase, recover_phasors
 from compvae.measures.edits import edit_ratio, measured_edit_ratio
-from compvae.measures.energy import RelED, energy_score, rel_ed, rel_ed_floor, sliced_wasserstein
+from compvae.measures.energy import RelED, energy_score, rel_ed, rel_ed_floor, rel_ed_splits, sliced_wasserstein
 from compvae.measures.fitting import off_manifold
 from compvae.measures.images import Sharpness, glitch_fraction, recover_sharpness
 from compvae.measures.information import Bits, bits
@@ -47,6 +47,7 @@ __all__ = [
     "recover_sharpness",
     "rel_ed",
     "rel_ed_floor",
+    "rel_ed_splits",
     "rmse",
     "sliced_wasserstein",
     "specifics_error",

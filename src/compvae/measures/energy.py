@@ -22,7 +22,7 @@ from compvae.measures.measured import Measured, check_alike, floor_of, mean_of, 
 from compvae.measures.moments import rmse
 from compvae.noise import Noise
 
-__all__ = ["RelED", "energy_score", "rel_ed", "rel_ed_floor", "sliced_wasserstein"]
+__all__ = ["RelED", "energy_score", "rel_ed", "rel_ed_floor", "rel_ed_splits", "sliced_wasserstein"]
 
 DEGENERATE = 1e-3
 """Below this times sqrt(dim), E|X-X'| is too small to divide by."""
@@ -66,6 +66,25 @@ def rel_ed(truth: np.ndarray, model: np.ndarray) -> RelED:
 def rel_ed_floor(draw: Callable[[int], np.ndarray], pairs: int = 50, quantile: float = 0.95) -> float:
     """What true samples give against each other: a quantile of relED over pairs.  draw: seed -> (n, *shape)."""
     return floor_of(lambda a, b: rel_ed(a, b).value, draw, pairs, quantile)
+
+
+def rel_ed_splits(pool: np.ndarray, splits: int = 100, seed: int = 0) -> np.ndarray:
+    """relED between the two halves of one pool of true samples, halved at random so many times.
+
+    The same pairs :func:`rel_ed_floor` draws anew, at the cost of one matrix of distances.
+    pool: (2 n, *shape) -> (splits,) float64, NaN where the truth hardly varies.
+    """
+    x = torch.from_numpy(samples(pool, "pool", 4))
+    n = len(x) // 2
+    distance = torch.cdist(x[: 2 * n] - x.mean(0), x[: 2 * n] - x.mean(0)).fill_diagonal_(0.0)
+    order = Noise(seed, at_least_one(splits, "splits")).uniform("split", 2 * n).argsort(1)
+    half = torch.zeros(splits, 2 * n, dtype=x.dtype).scatter_(1, order[:, :n], 1.0).T
+    within = (half * (distance @ half)).sum(0)
+    across = distance.sum(1) @ half - within
+    other = distance.sum() - within - 2 * across
+    spread = _within(within, n)
+    spread[spread < DEGENERATE * math.sqrt(x.shape[1])] = math.nan
+    return np.asarray(((2 * across / n**2 - _within(other, n)) / spread - 1).numpy())
 
 
 def energy_score(forecast: np.ndarray, observed: np.ndarray) -> Measured:

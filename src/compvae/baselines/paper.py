@@ -1,0 +1,107 @@
+"""The paper's own configuration, narrowed: graph posterior, its decoder, z below W, its trunks where x has their shape.
+
+As wide as makes it as large as our model, never smaller than FEWEST; trained by our loop for the same time.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+
+from compvae.api import fit
+from compvae.baselines.base import Budget, Context
+from compvae.compose import Model
+from compvae.config import (
+    TRUNK_SHAPES,
+    GraphConfig,
+    LatentConfig,
+    ModelConfig,
+    PaperDecoderConfig,
+    PriorConfig,
+    Trunk,
+    ZNetworkConfig,
+)
+from compvae.errors import ConfigError
+from compvae.model import CompVAE
+from compvae.problems import Problem
+
+__all__ = ["Paper", "narrowed", "parameters_of"]
+
+FEWEST = 200_000  # below, a comparison would be with a crippled network
+WIDTHS = range(16, 257, 16)
+RATE = 1e-3
+
+
+class Paper:
+    """CompVAE as published, on a budget."""
+
+    name: ClassVar[str] = "paper"
+
+    def __init__(self, problem: Problem, parameters: int = FEWEST) -> None:
+        self.problem, self.config = problem, narrowed(problem, max(parameters, FEWEST))
+        self.model: Model | None = None
+
+    def fit(self, budget: Budget) -> Self:
+        """Train in a directory of its own, which does not stay."""
+        budget.watch(f"fitting {self.name}", 0, 1)
+        with tempfile.TemporaryDirectory() as directory:
+            run = fit(
+                self.problem.name,
+                out=Path(directory) / "run",
+                steps=budget.steps,
+                minutes=budget.minutes,
+                seed=budget.seed,
+                settings=self.problem.settings.model_dump(),
+                model=self.config.model_dump(mode="json"),
+                threads=torch.get_num_threads(),
+                rate=RATE,
+                kl_from=0.02,
+            )
+        budget.watch(f"fitting {self.name}", 1, 1)
+        self.model = run.model
+        return self
+
+    def sample(self, parts: object, n: int, seed: int = 0, context: Context | None = None) -> np.ndarray:
+        """n wholes of one composition, float32 (n, *shape)."""
+        if self.model is None:
+            raise ConfigError("baseline paper has not been fitted yet")
+        return self.model.sample(parts, n, seed, context)
+
+
+def narrowed(problem: Problem, parameters: int) -> ModelConfig:
+    """The configuration whose number of parameters comes nearest."""
+    return min((_of_width(problem, width) for width in WIDTHS), key=lambda c: abs(_size(c) - parameters))
+
+
+def parameters_of(network: torch.nn.Module) -> int:
+    """How many numbers are learned."""
+    return sum(value.numel() for value in network.parameters())
+
+
+def _size(config: ModelConfig) -> int:
+    with torch.device("meta"):
+        return parameters_of(CompVAE(config))
+
+
+def _of_width(problem: Problem, width: int) -> ModelConfig:
+    """The paper's tables (appendix A) in the proportions of its channels."""
+    trunks: dict[tuple[int, ...], Trunk] = {TRUNK_SHAPES["curve"]: "curve", TRUNK_SHAPES["image"]: "image"}
+    trunk, image = trunks.get(problem.shape, "vector"), problem.shape == TRUNK_SHAPES["image"]
+    floor, network = (5e-3 if image else 1e-3), ZNetworkConfig(width=4 * width, blocks=1)
+    return ModelConfig(
+        parts=problem.schema,
+        context=problem.context,
+        shape=problem.shape,
+        latent=LatentConfig(w=4 * width, z=width, z_place="below"),
+        prior=PriorConfig(
+            kind="table" if problem.schema.countable else "network", hidden=4 * width, floor=floor, z_network=network
+        ),
+        posterior=GraphConfig(trunk=trunk, channels=width, embedding=32, width=4 * width, blocks=3, z_network=network),
+        decoder=PaperDecoderConfig(
+            trunk=trunk, channels=width, hidden=4 * width, stem="added" if image else "joined", floor=floor
+        ),
+    )

@@ -1,0 +1,148 @@
+"""One harness for whatever samples p(x | parts): a model, its baselines, the truth itself."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from compvae import problems
+from compvae.baselines import Budget, Sampler, fitted
+from compvae.baselines.base import Context, Watch, unwatched
+from compvae.compose import Model
+from compvae.errors import ConfigError
+from compvae.evaluation.edits import judge_edits
+from compvae.evaluation.plan import Plan, compositions, derived
+from compvae.evaluation.rows import Comparison, Judged, Row, average, compare, plain
+from compvae.evaluation.samples import Reference
+from compvae.measures import bits
+from compvae.problems import Problem
+
+__all__ = ["MODEL", "Evaluation", "Truth", "evaluate", "evaluate_samplers", "problem_of"]
+
+MODEL = "model"
+COMPARED = ("relED", "C2ST", "off-manifold")
+INFORMATION = 256  # wholes for the bits in w and z
+SAMPLED, TRUE, EDITED, INFORMED = range(4)  # what seeds are derived for
+
+Cases = dict[str, list[Judged]]
+
+
+class Truth:
+    """The exact generator as a sampler: what a perfect model would get."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def sample(self, parts: object, n: int, seed: int, context: Context | None = None) -> np.ndarray:
+        """-> (n, *shape) float32."""
+        return self.problem.truth(parts, n, seed, context)
+
+
+@dataclass
+class Evaluation:
+    """What has been measured so far: whoever is interrupted keeps it."""
+
+    measures: list[Row] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)
+
+    def add(self, of: str, size: int | None, cases: Mapping[str, Sequence[Judged]]) -> None:
+        """The rows of one K: means over compositions."""
+        for name, judged in cases.items():
+            mean = average(judged)
+            if mean is not None:
+                self.measures.append(Row(of, name, size, mean.value, mean.se, mean.floor, mean.n))
+
+    def as_dict(self) -> dict[str, Any]:
+        """As the command writes it."""
+        return {
+            "measures": [plain(row) for row in self.measures],
+            "comparisons": [plain(row) for row in self.comparisons],
+        }
+
+
+def problem_of(model: Model) -> Problem:
+    """The problem a model was trained on, whose truth it is judged by."""
+    if model.provenance.problem is None:
+        raise ConfigError("this model was trained on data whose truth is not known; only built-in problems have one")
+    return problems.get(model.provenance.problem, **dict(model.provenance.settings))
+
+
+def evaluate(
+    model: Model,
+    plan: Plan,
+    against: Mapping[str, Budget] | None = None,
+    seed: int = 0,
+    watch: Watch = unwatched,
+    into: Evaluation | None = None,
+) -> Evaluation:
+    """All measures of a model; with baselines, fitted each in its budget, theirs too, and paired comparisons.
+
+    into: collects the rows as they come.
+    """
+    problem = problem_of(model)
+    samplers: dict[str, Sampler] = {MODEL: model}
+    for name, budget in (against or {}).items():
+        samplers[name] = fitted(name, problem, model, budget)
+    result = Evaluation() if into is None else into
+    evaluate_samplers(samplers, problem, plan, seed, watch, result)
+    _evaluate_edits(model, problem, plan, seed, watch, result)
+    watch("bits in w and z", 0, 1)
+    information = bits(model.network, problem, INFORMATION, derived(seed, INFORMED))
+    result.add(MODEL, None, {"bits in w": [Judged(information.w)], "bits in z": [Judged(information.z)]})
+    watch("bits in w and z", 1, 1)
+    return result
+
+
+def evaluate_samplers(
+    samplers: Mapping[str, Sampler],
+    problem: Problem,
+    plan: Plan,
+    seed: int = 0,
+    watch: Watch = unwatched,
+    into: Evaluation | None = None,
+) -> Evaluation:
+    """Judge samples K by K against one truth; whoever comes after the first is compared with the first."""
+    result = Evaluation() if into is None else into
+    total, done = len(plan.sizes) * plan.compositions * len(samplers), 0
+    for size in plan.sizes:
+        cases: dict[str, Cases] = {name: defaultdict(list) for name in samplers}
+        for index, parts in enumerate(compositions(problem, size, plan, seed)):
+            reference = Reference(problem, parts, plan, derived(seed, TRUE, size, index))
+            for number, (name, sampler) in enumerate(samplers.items()):
+                watch(f"K = {size}, composition {index + 1} of {plan.compositions}, {name}", done, total)
+                x = sampler.sample(parts, plan.n, derived(seed, SAMPLED, size, index, number))
+                for measure, judged in reference.judge(x).items():
+                    cases[name][measure].append(judged)
+                done += 1
+        for name in samplers:
+            result.add(name, size, cases[name])
+        _compare(result, size, cases)
+    watch("samples judged", total, total)
+    return result
+
+
+def _compare(result: Evaluation, size: int, cases: Mapping[str, Cases]) -> None:
+    first, *others = cases
+    for other in others:
+        for name in COMPARED:
+            if name in cases[first]:
+                found = compare(other, name, size, cases[first][name], cases[other][name])
+                result.comparisons += [found] if found else []
+
+
+def _evaluate_edits(model: Model, problem: Problem, plan: Plan, seed: int, watch: Watch, result: Evaluation) -> None:
+    total, done = len(plan.edited) * plan.compositions, 0
+    for size in plan.edited:
+        cases: Cases = defaultdict(list)
+
+        for index, parts in enumerate(compositions(problem, size, plan, seed, single=True)):
+            watch(f"edits, K = {size}, composition {index + 1} of {plan.compositions}", done, total)
+            for name, judged in judge_edits(model, problem, parts, plan, derived(seed, EDITED, size, index)).items():
+                cases[name].append(judged)
+            done += 1
+        result.add(MODEL, size, cases)
+    watch("edits judged", total, total)

@@ -1,0 +1,82 @@
+"""What is hidden in samples, recovered problem by problem: features for C2ST, and what can be said without a truth.
+
+sines: phasors; residual off the reachable curves, period violation, KS of amplitudes and phases.
+colours: sharpness; residual, glitches, KS of the sharpness.  households: means of blocks of the day, peak, ramp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from compvae.measures import (
+    Measured,
+    glitch_fraction,
+    ks_amplitude,
+    ks_phase,
+    ks_uniform,
+    measured_period_violation,
+    off_manifold,
+    recover_phasors,
+    recover_sharpness,
+)
+from compvae.parts import Multiset
+from compvae.problems import Problem
+from compvae.problems.colours import SHARPNESS, Colours
+from compvae.problems.sines import Sines
+from compvae.tails.events import EVENTS
+
+__all__ = ["RECOVER", "Hidden"]
+
+BLOCKS = 6  # of a day
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """features: (n, F).  usable: which of them x tells, (F,) bool.  measures: by name."""
+
+    features: np.ndarray
+    usable: np.ndarray
+    measures: dict[str, Measured]
+
+
+def _curves(problem: Problem, parts: Multiset, x: np.ndarray) -> Hidden:
+    sines = cast(Sines, problem)
+    found = recover_phasors(sines, parts, x)
+    measures = {"off-manifold": off_manifold(x, found.reachable)}
+    if sines.settings.resolution < sines.settings.timesteps:
+        measures["period"] = measured_period_violation(x, sines.settings.resolution)
+    if found.unique.any():
+        measures["KS amplitude"] = ks_amplitude(found)
+        if sines.settings.phase_std > 0:
+            measures["KS phase"] = ks_phase(found, sines.settings.phase_std)
+    return Hidden(found.features, np.ones(found.features.shape[1], bool), measures)
+
+
+def _images(problem: Problem, parts: Multiset, x: np.ndarray) -> Hidden:
+    colours = cast(Colours, problem)
+    free, bound = (recover_sharpness(colours, parts, x, *bounds) for bounds in ((), (SHARPNESS,)))
+    measures = {
+        "off-manifold": off_manifold(x, bound.reachable),
+        "glitches": glitch_fraction(x, bound.reachable),
+    }
+    if free.usual.any():
+        measures["KS sharpness"] = ks_uniform(free.value[:, free.usual].ravel(), *SHARPNESS)
+    return Hidden(free.value, free.usual, measures)
+
+
+def _loads(problem: Problem, parts: Multiset, x: np.ndarray) -> Hidden:
+    blocks = x.reshape(len(x), BLOCKS, -1).mean(2)
+    features = np.column_stack([blocks, EVENTS["peak"](x), EVENTS["ramp"](x)])
+    return Hidden(features, np.ones(features.shape[1], bool), {})
+
+
+RECOVER: dict[str, Callable[[Problem, Multiset, np.ndarray], Hidden]] = {
+    "sines": _curves,
+    "colours": _images,
+    "households": _loads,
+}
+"""(problem, parts, x (n, *shape)) -> what is hidden in x."""

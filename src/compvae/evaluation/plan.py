@@ -1,0 +1,109 @@
+"""What is measured: at which K, on how many compositions, with how many samples; compositions no training has seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from compvae.batch import unpad
+from compvae.checks import at_least_one
+from compvae.errors import ConfigError
+from compvae.noise import Noise
+from compvae.parts import Multiset
+from compvae.problems import Problem
+from compvae.tails.events import EVENTS, Event
+
+__all__ = ["Plan", "compositions", "derived", "plan_for"]
+
+EVALUATED = -2  # the fold of compositions that are judged: no training step has this number, nor the held-out check
+CANDIDATES = 64  # compositions drawn for each that is wanted
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a problem is judged.
+
+    sizes: K of generated wholes.  edited: K of wholes that are edited.  compositions: for each K.  n: samples of each.
+    recovered: how many of them are solved for what is hidden in them.  splits: pairs of true samples for a floor.
+    wholes: edited, for each composition.  statistic: of which the exceedance is measured.  different: kinds at least.
+    """
+
+    sizes: tuple[int, ...]
+    edited: tuple[int, ...]
+    statistic: Event
+    recovered: int
+    different: int = 1
+    compositions: int = 8
+    n: int = 1000
+    splits: int = 100
+    wholes: int = 32
+
+    def quick(self) -> Plan:
+        """Little of everything: for tests, and to see whether all is in place."""
+        few = (self.sizes[0], self.sizes[2])
+        return replace(
+            self, sizes=few, edited=self.edited[1:2], compositions=2, n=60, recovered=30, splits=40, wholes=4
+        )
+
+
+def _power(x: np.ndarray) -> np.ndarray:
+    """Mean of x^2: the peak of a saturated curve is one number, known in advance.  x: (n, T) -> (n,)."""
+    return np.asarray(np.square(x, dtype=np.float64).mean(1))
+
+
+PLANS = {
+    "sines": Plan((1, 2, 4, 8, 16, 30, 100, 1000), (2, 4, 8), _power, 400),
+    "colours": Plan((2, 3, 4, 8, 12, 16), (3, 4, 8), EVENTS["energy"], 100, different=2),
+    "households": Plan((5, 20, 50, 100, 1000), (5, 20), EVENTS["peak"], 400),
+}
+
+
+def plan_for(
+    problem: Problem,
+    quick: bool = False,
+    n: int | None = None,
+    compositions: int | None = None,
+    sizes: tuple[int, ...] | None = None,
+) -> Plan:
+    """The plan of a problem, with what was asked for instead of its defaults."""
+    if problem.name not in PLANS:
+        raise ConfigError(f"there is no plan to judge {problem.name} by, only for {', '.join(PLANS)}")
+    plan = PLANS[problem.name].quick() if quick else PLANS[problem.name]
+    if n is not None:
+        plan = replace(plan, n=at_least_one(n, "n"), recovered=min(plan.recovered, n))
+    if compositions is not None:
+        plan = replace(plan, compositions=at_least_one(compositions, "compositions"))
+    if sizes is not None:
+        plan = replace(plan, sizes=tuple(at_least_one(size, "K") for size in sizes))
+    if plan.recovered < 10:
+        raise ConfigError(f"n must be at least 10 to judge samples by, got {plan.n}")
+    if min(plan.sizes) < plan.different:
+        raise ConfigError(
+            f"{problem.name} is judged on wholes of at least {plan.different} parts, not {min(plan.sizes)}"
+        )
+    return plan
+
+
+def derived(seed: int, *keys: int) -> int:
+    """A seed of its own for each purpose."""
+    return int(Noise(seed, 1, EVALUATED, *keys).integers("seed", 0, 2**31 - 2))
+
+
+def compositions(problem: Problem, size: int, plan: Plan, seed: int, single: bool = False) -> list[Multiset]:
+    """Compositions of that size, drawn as the problem draws them, the first that have what is needed.
+
+    single: some kind stands once, so that taking that part away has one exact answer.
+    """
+    rows = CANDIDATES * plan.compositions
+    drawn = problem.draw_parts(torch.full((rows,), size), Noise(seed, rows, EVALUATED, size))
+    found = [parts for parts in unpad(drawn, problem.schema) if _suits(parts, plan, single)][: plan.compositions]
+    if len(found) < plan.compositions:
+        raise ConfigError(f"{problem.name} hardly has compositions of {size} parts as they are needed here")
+    return found
+
+
+def _suits(parts: Multiset, plan: Plan, single: bool) -> bool:
+    exact = not single or not parts.schema.countable or 1 in parts.counts
+    return exact and sum(count > 0 for count in parts.counts) >= plan.different
