@@ -27,7 +27,11 @@ measures.tails measures.fitting measures.curves measures.images measures.informa
 storage compose
 train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.watch train.loop
 train.observers
-train.runs api cli __main__
+train.runs api
+figures.style figures.curves figures.images figures.numbers figures
+report.rows report.cases report.measuring report.claims report.exhibit report.curves report.images report.exhibits
+report.facts report.page report
+commands commands.report cli __main__
 """.split()
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from compvae.commands.report import report
 from compvae.errors import CheckpointError, CompVAEError, ConfigError, DivergenceError, ModelFileError, OutputError
 
 __all__ = ["app", "main"]
@@ -119,6 +120,9 @@ def train(
     _tell(outcome_dict(outcome), f"{outcome.steps} steps done{skipped}; {ended}", as_json)
     if outcome.stopped:
         raise typer.Exit(128 + outcome.stopped)
+
+
+app.command()(report)
 
 
 def _tell(data: dict[str, Any], text: str, as_json: bool) -> None:
