@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from compvae.figures.style import LINES, MODEL, OTHER, TRUTH, Frame, canvas, frame_axes, styled
+from compvae.figures.style import LINES, MODEL, OTHER, TRUTH, Frame, canvas, frame_axes, legend_above, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,11 +26,11 @@ def aggregation(frame: Frame, names: Sequence[str], parts: np.ndarray, whole: np
     for name, part, colour in zip(names, parts, _colours(len(parts)), strict=True):
         left.plot(frame.time, part, color=colour, label=name)
     left.set_title("each part alone")
-    left.legend(ncols=2)
+    legend_above(left, len(names))
+    right.plot(frame.time, whole, color=TRUTH, linewidth=2.4, alpha=PALE, label="the whole")
     right.plot(frame.time, parts.sum(0), color=OTHER, linestyle="--", label="sum of the parts")
-    right.plot(frame.time, whole, color=TRUTH, linewidth=1.8, label="the whole")
     right.set_title("together")
-    right.legend()
+    legend_above(right)
     frame_axes(axes, frame)
     return figure
 
@@ -58,11 +58,11 @@ def growing(frame: Frame, names: Sequence[str], parts: np.ndarray, wholes: np.nd
     for row, (name, part, whole, true) in enumerate(zip(names, parts, wholes, exact, strict=True)):
         left, right = axes[row]
         left.plot(frame.time, part, color=LINES[1])
-        left.set_title(f"part {name}", loc="left")
+        left.set_title(f"part {name}")
         right.plot(frame.time, true, color=TRUTH, linewidth=2.4, alpha=PALE, label="exact")
         right.plot(frame.time, whole, color=MODEL, label="model")
-        right.set_title(f"whole of {row + 1}" + (" part" if row == 0 else " parts"), loc="left")
-    axes[0, 1].legend(ncols=2, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderpad=0)
+        right.set_title(f"whole of {row + 1}" + (" part" if row == 0 else " parts"))
+    legend_above(axes[0, 1])
     frame_axes(axes, frame)
     return figure
 
@@ -73,7 +73,7 @@ def impact(frame: Frame, curves: Mapping[str, np.ndarray]) -> Figure:
     figure, axes = canvas(1, 1, 2.4)
     for (name, curve), colour in zip(curves.items(), _colours(len(curves)), strict=True):
         axes[0, 0].plot(frame.time, curve, color=colour, label=name)
-    axes[0, 0].legend(ncols=len(curves), loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    legend_above(axes[0, 0], len(curves))
     frame_axes(axes, frame)
     return figure
 
@@ -88,7 +88,7 @@ def edit(frame: Frame, observed: np.ndarray, edited: np.ndarray, exact: np.ndarr
     after.plot(frame.time, exact, color=TRUTH, linewidth=2.4, alpha=PALE, label="exact")
     after.plot(frame.time, edited, color=MODEL, label="model")
     after.set_title(done)
-    after.legend(ncols=2)
+    legend_above(after)
     frame_axes(axes, frame)
     return figure
 
@@ -116,9 +116,8 @@ def tail(
 def histogram(axis: Axes, scores: np.ndarray, threshold: float, event: str) -> None:
     """Scores of typical draws, (N,), and where the tail begins."""
     axis.hist(scores, bins=40, color=MODEL, density=True)
-    axis.axvline(threshold, color=OTHER, linestyle="--", label="99%")
-    axis.set(xlabel=event, ylabel="density", title="where the tail begins")
-    axis.legend()
+    axis.axvline(threshold, color=OTHER, linestyle="--")
+    axis.set(xlabel=event, ylabel="density", title="dashed: 99% quantile")
 
 
 def _bundle(axis: Axes, frame: Frame, curves: np.ndarray, colour: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from compvae.figures.style import INK, LINES, MODEL, TRUTH, canvas, styled
+from compvae.figures.style import INK, LINES, MODEL, TRUTH, canvas, legend_above, plain_log, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["live_coordinates", "rel_ed_by_size", "training_curves"]
 
 LEAST = 1e-4  # of a logarithmic axis of relED: an unbiased estimate of 0 is negative half of the time
+MODERATE = 1000.0  # nats, beyond which the axis of x and the total is logarithmic
 Line = Mapping[str, Any]
 
 
@@ -23,7 +24,7 @@ Line = Mapping[str, Any]
 def training_curves(lines: Sequence[Line]) -> Figure:
     """Terms of the bound along training, from the lines of metrics.jsonl: bits above, nats below, then relED.
 
-    Bits have a logarithmic axis; x and the total change sign, their axis is logarithmic on both sides of 0.
+    Bits have a logarithmic axis; x and the total change sign: where large, theirs is logarithmic on both sides of 0.
     """
     watched = [line for line in lines if line.get("rel_ed")]
     panels = 3 if watched else 2
@@ -32,11 +33,13 @@ def training_curves(lines: Sequence[Line]) -> Figure:
     for name, label, colour in (("w_bits", "w", LINES[0]), ("z_bits", "z", LINES[1])):
         if any((line.get(name) or 0) > 0 for line in lines):
             _series(bits, lines, name, label, colour)
-    bits.set(yscale="log", ylabel="bits per whole")
+    plain_log(bits)
+    bits.set_ylabel("bits per whole")
     for name, label, colour in (("x", "x", LINES[2]), ("bound", "total", LINES[4])):
         _series(nats, lines, name, label, colour)
     _series(nats, lines, "held_out", "total, held out", TRUTH, "o")
-    nats.set_yscale("symlog", linthresh=100)
+    if np.abs(nats.get_ylim()).max() > MODERATE:
+        nats.set_yscale("symlog", linthresh=MODERATE / 10)
     nats.set_ylabel("nats per whole")
     if watched:
         sizes = sorted({size for line in watched for size in line["rel_ed"]}, key=int)
@@ -44,10 +47,11 @@ def training_curves(lines: Sequence[Line]) -> Figure:
             seen = [{"step": line["step"], "at": line["rel_ed"].get(size)} for line in watched]
             positive = [{**line, "at": max(line["at"], LEAST)} for line in seen if line["at"] is not None]
             _series(axes[2, 0], positive, "at", f"K = {size}", colour, "o-")
-        axes[2, 0].set(yscale="log", ylabel="relED")
+        plain_log(axes[2, 0])
+        axes[2, 0].set_ylabel("relED")
     for axis in axes[:, 0]:
         if axis.lines:
-            axis.legend(ncols=3)
+            legend_above(axis, 3)
     axes[-1, 0].set_xlabel("training step")
     return figure
 
@@ -79,7 +83,8 @@ def rel_ed_by_size(rows: Sequence[Line], trained: int) -> Figure:
     who = list(dict.fromkeys(row.get("of", "model") for row in known))
     for name, colour in zip(who, LINES * (1 + len(who) // len(LINES)), strict=False):
         _with_errors(axis, [row for row in known if row.get("of", "model") == name], name, colour)
-    axis.set(xscale="log", yscale="log", xlabel="number of parts K", ylabel="relED (0: exact)")
+    plain_log(axis)
+    axis.set(xscale="log", xlabel="number of parts K", ylabel="relED (0: exact)")
     ticks = sorted({row["K"] for row in known})
     axis.set_xticks(ticks, [str(size) for size in ticks])
     axis.minorticks_off()
@@ -92,8 +97,17 @@ def _with_errors(axis: Axes, rows: Sequence[Line], name: str, colour: str) -> No
     values = np.maximum([row["value"] for row in rows], LEAST)
     spread = 2 * np.array([row["se"] or 0.0 for row in rows])
     below = np.minimum(spread, values - LEAST)  # a bar that would reach 0 ends at the axis
-    style = {"marker": "o", "markersize": 3.5, "linewidth": 1.8 if colour == MODEL else 1.0}
-    axis.errorbar([row["K"] for row in rows], values, (below, spread), color=colour, label=name, capsize=2, **style)
+    axis.errorbar(
+        [row["K"] for row in rows],
+        values,
+        (below, spread),
+        color=colour,
+        label=name,
+        capsize=2,
+        marker="o",
+        markersize=3.5,
+        linewidth=1.8 if colour == MODEL else 1.0,
+    )
 
 
 @styled
@@ -121,6 +135,7 @@ def live_coordinates(names: Sequence[str], bits: np.ndarray, live: float) -> Fig
     counts = (np.nan_to_num(bits) > live).sum(1)
     labels = [f"{name}\n{count}" for name, count in zip(names, counts, strict=True)]
     axis.set_xticks(range(len(names)), labels)
-    axis.set(yscale="log", ylabel="bits per coordinate", xlabel="category, and its number of live coordinates")
-    axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    plain_log(axis)
+    axis.set(ylabel="bits per coordinate", xlabel="category, and its number of live coordinates")
+    legend_above(axis)
     return figure

@@ -21,7 +21,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["INK", "LINES", "MODEL", "OTHER", "TRUTH", "WIDTH", "Frame", "canvas", "frame_axes", "inline_svg", "styled"]
+__all__ = [
+    "INK",
+    "LINES",
+    "MODEL",
+    "OTHER",
+    "TRUTH",
+    "WIDTH",
+    "Frame",
+    "canvas",
+    "frame_axes",
+    "inline_svg",
+    "legend_above",
+    "plain_log",
+    "styled",
+]
 
 WIDTH = 6.4  # inches, of every figure
 TRUTH, MODEL, OTHER = "#8a8a8a", "#2a8fce", "#d55e00"
@@ -31,7 +45,8 @@ INK = "#010203"  # stands for the colour of the text until the drawing is in a p
 STYLE: dict[str, Any] = {
     "font.family": "sans-serif", "font.size": 8, "axes.titlesize": 8.5, "axes.labelsize": 8, "legend.fontsize": 7.5,
     "xtick.labelsize": 7, "ytick.labelsize": 7, "legend.frameon": False, "lines.linewidth": 1.2,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6, "axes.axisbelow": True,
+    "axes.titlelocation": "left", "axes.spines.top": False, "axes.spines.right": False,
+    "axes.linewidth": 0.6, "axes.axisbelow": True,
     "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK, "axes.titlecolor": INK, "xtick.color": INK,
     "ytick.color": INK, "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none",
     "image.interpolation": "none", "svg.fonttype": "none", "axes.unicode_minus": False,
@@ -74,6 +89,21 @@ def frame_axes(axes: np.ndarray, frame: Frame) -> None:
         axis.set_xlabel(frame.across)
     for axis in axes[:, 0]:
         axis.set_ylabel(frame.up)
+
+
+def legend_above(axis: Axes, columns: int = 2) -> None:
+    """A legend that never lies on the data: above the axes, on the right."""
+    axis.legend(ncols=columns, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderpad=0.2)
+
+
+def plain_log(axis: Axes) -> None:
+    """A logarithmic y axis with plain numbers; within one decade the ticks between have numbers too."""
+    ticker = need("matplotlib.ticker", "report")
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    plain = ticker.FuncFormatter(lambda value, _: f"{value:g}")
+    axis.yaxis.set_major_formatter(plain)
+    axis.yaxis.set_minor_formatter(plain if high < 10 * low else ticker.NullFormatter())
 
 
 def inline_svg(figure: Figure, name: str, alt: str) -> str:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from compvae.problems import Problem
-from compvae.report.rows import Row, beyond, named, within
+from compvae.report.rows import Row, named, split
 
 __all__ = ["VERDICTS", "Claim", "claims"]
 
-VERDICTS = ("holds", "partly", "does not hold", "not measured")
-HOLDS, PARTLY, FAILS, UNKNOWN = VERDICTS
+VERDICTS = ("holds", "partly", "does not hold", "not measured", "does not apply")
+HOLDS, PARTLY, FAILS, UNKNOWN, APART = VERDICTS
 CLOSE, ROUGH = 0.01, 0.1  # relED; a Gaussian with the right moments gets 0.034 on one sine wave
 GOOD_EDIT, SOME_EDIT = 0.5, 1.0  # edit ratio; 1 is no better than forgetting what was observed
 SPREAD_CLOSE, SPREAD_ROUGH = 0.1, 0.3  # error of the standard deviation, in units of the spread
@@ -38,20 +38,25 @@ class Claim:
 
 def claims(rows: Sequence[Row], problem: Problem) -> list[Claim]:
     """All claims of the paper, judged by these rows."""
-    return [
-        Claim(claim, paper, *judge(rows, problem), rule)
-        for claim, paper, judge, rule in (*CLAIMS, *(ONLY_SINES if problem.name == "sines" else ()))
-    ]
+    found = []
+    for claim, paper, judge, rule in (*CLAIMS, *(ONLY_SINES if problem.name == "sines" else ())):
+        ours, verdict = judge(rows, problem)
+        found.append(Claim(claim, paper, ours, verdict, rule))
+    return found
 
 
 def number(row: Row) -> str:
     """A value with two standard errors."""
-    spread = f" ± {row.error:.2g}" if row.se else ""
+    spread = f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{row.error:.2g}" if row.se else ""
     return f"{row.value:.3g}{spread}"
 
 
 def _at(row: Row) -> str:
-    return f"{number(row)} at K = {row.K}"
+    return f"{number(row)} at {_size(row)}"
+
+
+def _size(row: Row) -> str:
+    return f"K = {row.K}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _list(rows: Sequence[Row]) -> str:
@@ -85,11 +90,11 @@ def _order(rows: Sequence[Row], problem: Problem) -> Found:
 
 
 def _within(rows: Sequence[Row], problem: Problem) -> Found:
-    return _distances(within(named(rows, "relED"), problem.max_parts))
+    return _distances(split(named(rows, "relED"), problem.max_parts)[0])
 
 
 def _beyond(rows: Sequence[Row], problem: Problem) -> Found:
-    return _distances(beyond(named(rows, "relED"), problem.max_parts))
+    return _distances(split(named(rows, "relED"), problem.max_parts)[1])
 
 
 def _distances(found: Sequence[Row]) -> Found:
@@ -106,7 +111,7 @@ def _labour(rows: Sequence[Row], problem: Problem) -> Found:
     w, z = in_w[0], in_z[0]
     text = f"{number(w)} bits in w, {number(z)} in z"
     if not z.value:
-        return f"{text}: this model has no z", UNKNOWN
+        return f"{text}: this model has no z", APART
     assert w.value is not None
     return text, HOLDS if w.value - z.value > w.error + z.error else FAILS
 
@@ -116,7 +121,7 @@ def _not_the_sum(rows: Sequence[Row], problem: Problem) -> Found:
     pairs = [(ours[row.K], row) for row in named(rows, "relED", "independent") if row.K in ours and (row.K or 0) > 1]
     if not pairs:
         return "-", UNKNOWN
-    text = ", ".join(f"{number(theirs)} against {number(mine)} at K = {mine.K}" for mine, theirs in pairs)
+    text = ", ".join(f"{number(theirs)} against {number(mine)} at {_size(mine)}" for mine, theirs in pairs)
     better = [(t.value or 0) - (m.value or 0) > t.error + m.error for m, t in pairs]
     verdict = HOLDS if all(better) else PARTLY if any(better) else FAILS
     return f"relED of the sum of parts drawn alone against ours: {text}", verdict

@@ -63,6 +63,7 @@ def _training(lines: Sequence[Mapping[str, Any]]) -> Exhibit:
         "Training",
         "Terms of the bound against the training step, on logarithmic axes.",
         "total = x - w - z, each a mean over the wholes of a batch: bits in the latents above, nats of x and of the "
-        "total below (their axis is linear between -100 and 100, logarithmic beyond); relED where it was watched.",
+        "total below (beyond 1,000 nats on an axis that is linear up to 100, logarithmic from there); relED where it "
+        "was watched.",
         training_curves(lines),
     )

@@ -14,7 +14,7 @@ from compvae.compose import Model
 from compvae.errors import ConfigError
 from compvae.problems import Problem
 from compvae.report.claims import number
-from compvae.report.rows import Row, beyond, named, within
+from compvae.report.rows import Row, named, split
 from compvae.train.observers import read_metrics
 
 __all__ = ["Headline", "Subject", "facts", "headlines", "reproduction"]
@@ -77,17 +77,17 @@ def facts(subject: Subject) -> list[tuple[str, str]]:
 
 def headlines(rows: Sequence[Row], problem: Problem) -> list[Headline]:
     """The worst relED within and beyond the training range, and the worst edit."""
-    distances = named(rows, "relED")
+    inside, outside = split(named(rows, "relED"), problem.max_parts)
     chosen = (
-        ("largest relED within the training range", within(distances, problem.max_parts)),
-        ("largest relED beyond it", beyond(distances, problem.max_parts)),
+        ("largest relED within the training range", inside),
+        ("largest relED beyond it", outside),
         ("largest edit ratio", named(rows, "edit remove")),
     )
     found = []
     for label, some in chosen:
         if some:
             worst = max(some, key=lambda row: row.value or 0.0)
-            good = f"{worst.floor:.2g} at best" if worst.floor else "0 is exact, 1 is a fresh draw"
+            good = f"floor {worst.floor:.2g}: what the truth gets" if worst.floor else "0 is exact, 1 is a fresh draw"
             found.append(Headline(f"{label} (K = {worst.K})", number(worst), good))
     return found
 

@@ -56,7 +56,7 @@ class Effort:
     @classmethod
     def of(cls, quick: bool) -> Effort:
         """As usual, or little of everything."""
-        return cls(1, 200, 10, 40, 16, 64) if quick else cls()
+        return cls(1, 200, 40, 40, 16, 64) if quick else cls()
 
 
 def measure(model: Model, problem: Problem, effort: Effort, seed: int = 0) -> list[Row]:

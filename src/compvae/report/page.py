@@ -54,6 +54,14 @@ def write_report(
     return out
 
 
+def _grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Rows by measure, in the order in which measures first come."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.name, []).append(row)
+    return groups
+
+
 def report(subject: Subject, rows: Sequence[Row], seed: int, commands: Sequence[str], quick: bool = False) -> str:
     """The page as HTML."""
     jinja = need("jinja2", "report")
@@ -68,8 +76,8 @@ def report(subject: Subject, rows: Sequence[Row], seed: int, commands: Sequence[
         facts=facts(subject),
         headlines=headlines(rows, problem),
         claims=claims(all_rows, problem),
-        rows=all_rows,
-        meanings={row.name: MEANINGS[row.name] for row in all_rows if row.name in MEANINGS},
+        measures=_grouped(all_rows),
+        meanings=MEANINGS,
         number=number,
         exhibits=[
             (one, jinja.utils.markupsafe.Markup(inline_svg(one.figure, one.name, one.alt)))

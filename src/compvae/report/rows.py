@@ -15,7 +15,7 @@ from compvae.errors import ModelFileError
 from compvae.files import reason
 from compvae.measures import Measured
 
-__all__ = ["MODEL", "Row", "beyond", "named", "read_rows", "row_of", "within"]
+__all__ = ["MODEL", "Row", "named", "read_rows", "row_of", "split"]
 
 MODEL = "model"
 
@@ -82,11 +82,7 @@ def named(rows: Sequence[Row], name: str, of: str = MODEL) -> list[Row]:
     return sorted(found, key=lambda row: row.K or 0)
 
 
-def within(rows: Sequence[Row], largest: int) -> list[Row]:
-    """Rows of at most so many parts."""
-    return [row for row in rows if row.K is not None and row.K <= largest]
-
-
-def beyond(rows: Sequence[Row], largest: int) -> list[Row]:
-    """Rows of more parts than that."""
-    return [row for row in rows if row.K is not None and row.K > largest]
+def split(rows: Sequence[Row], largest: int) -> tuple[list[Row], list[Row]]:
+    """Rows of at most so many parts, and rows of more."""
+    sized = [(row.K, row) for row in rows if row.K is not None]
+    return [row for size, row in sized if size <= largest], [row for size, row in sized if size > largest]
