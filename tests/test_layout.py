@@ -31,7 +31,11 @@ train.observers train.runs api
 baselines.base baselines.inputs baselines.learned baselines.independent baselines.gaussian baselines.cvae
 baselines.flow baselines.matching baselines.paper baselines
 evaluation.plan evaluation.rows evaluation.hidden evaluation.samples evaluation.edits evaluation.harness evaluation
-commands commands.options commands.tally commands.generating commands.observing commands.evaluate cli __main__
+figures.style figures.curves figures.images figures.numbers figures
+report.rows report.cases report.measuring report.claims report.exhibit report.curves report.images report.exhibits
+report.facts report.page report
+commands commands.options commands.tally commands.generating commands.observing commands.evaluate commands.report
+cli __main__
 """.split()
 
 

@@ -15,6 +15,7 @@ from compvae.commands.evaluate import evaluate
 from compvae.commands.generating import sample, tail
 from compvae.commands.observing import edit, infer
 from compvae.commands.options import AsJson, tell
+from compvae.commands.report import report
 from compvae.errors import (
     CheckpointError,
     CompVAEError,
@@ -134,7 +135,7 @@ def train(
         raise typer.Exit(128 + outcome.stopped)
 
 
-for command in (sample, infer, edit, tail, evaluate):
+for command in (sample, infer, edit, tail, evaluate, report):
     app.command()(command)
 
 

@@ -1,0 +1,69 @@
+"""The figures of a report: parts, seeds and rows are fixed beforehand, nothing is chosen by its looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from compvae.compose import Model
+from compvae.figures import live_coordinates, rel_ed_by_size, training_curves
+from compvae.measures import bits
+from compvae.measures.information import LIVE
+from compvae.problems import Problem
+from compvae.report.curves import curve_exhibits
+from compvae.report.exhibit import Exhibit
+from compvae.report.images import image_exhibits
+from compvae.report.rows import Row, named
+
+__all__ = ["exhibits"]
+
+INFORMED = 64  # wholes behind the bits of each coordinate
+
+
+def exhibits(
+    model: Model, problem: Problem, rows: Sequence[Row], lines: Sequence[Mapping[str, Any]], seed: int = 0
+) -> Iterator[Exhibit]:
+    """All figures.  lines: of metrics.jsonl, where the model comes from a run."""
+    if named(rows, "relED"):
+        yield _by_size(rows, problem)
+    yield from (image_exhibits if len(problem.shape) > 1 else curve_exhibits)(model, problem, seed)
+    yield _live(model, problem, seed)
+    if any(line.get("bound") is not None for line in lines):
+        yield _training(lines)
+
+
+def _by_size(rows: Sequence[Row], problem: Problem) -> Exhibit:
+    return Exhibit(
+        "relED",
+        "Distance to the truth against the number of parts",
+        "relED against K on logarithmic axes: the model, what it is compared with, and the floor.",
+        "relED, the relative energy distance of samples to exact ones, with two standard errors; the floor is the 95% "
+        "quantile of what exact samples give against each other. Training saw at most "
+        f"K = {problem.max_parts}. Values below 0.0001, which an unbiased estimate of 0 often is, are drawn there.",
+        rel_ed_by_size([row.model_dump() for row in rows], problem.max_parts),
+    )
+
+
+def _live(model: Model, problem: Problem, seed: int) -> Exhibit:
+    found = bits(model.network, problem, INFORMED, seed).by_coordinate
+    names = problem.schema.categories if len(found) == problem.schema.n_kinds else ("all parts",)
+    return Exhibit(
+        "live",
+        "Live coordinates of the latents",
+        "Bits in each coordinate of the latent code, by category.",
+        f"Information in each coordinate, mean over {INFORMED} fresh wholes; one that holds more than {LIVE:g} bits "
+        "counts as live, the others cost nothing.",
+        live_coordinates(names, found, LIVE),
+    )
+
+
+def _training(lines: Sequence[Mapping[str, Any]]) -> Exhibit:
+    return Exhibit(
+        "training",
+        "Training",
+        "Terms of the bound against the training step, on logarithmic axes.",
+        "total = x - w - z, each a mean over the wholes of a batch: bits in the latents above, nats of x and of the "
+        "total below (beyond 1,000 nats on an axis that is linear up to 100, logarithmic from there); relED where it "
+        "was watched.",
+        training_curves(lines),
+    )

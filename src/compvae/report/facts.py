@@ -1,0 +1,108 @@
+"""What a model is and where it comes from, as rows of two: for people who have only the page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compvae import __version__, problems
+from compvae.api import load
+from compvae.compose import Model
+from compvae.errors import ConfigError
+from compvae.problems import Problem
+from compvae.report.claims import number
+from compvae.report.rows import Row, named, split
+from compvae.train.observers import read_metrics
+
+__all__ = ["Headline", "Subject", "facts", "headlines", "reproduction"]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The model a report is about.  name: as the caller gave it.  lines: of metrics.jsonl, where there is one."""
+
+    name: str
+    model: Model
+    problem: Problem
+    lines: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, name: str) -> Subject:
+        """A shipped model by name, a run, or a model directory (also the one inside a run)."""
+        model = load(name)
+        about = model.provenance
+        if about.problem is None:
+            raise ConfigError(f"{name}: the truth of its data is not known; a report needs a built-in problem")
+        path = Path(name)
+        metrics = [place / "metrics.jsonl" for place in (path, path.parent) if (place / "model").is_dir()]
+        lines = read_metrics(metrics[0]) if metrics else []
+        return cls(name, model, problems.get(about.problem, **dict(about.settings)), lines)
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A number to begin with.  good: what a perfect model would get."""
+
+    label: str
+    value: str
+    good: str
+
+
+def facts(subject: Subject) -> list[tuple[str, str]]:
+    """Name and value of what there is to know."""
+    config, about = subject.model.config, subject.model.provenance
+    parameters = sum(tensor.numel() for tensor in subject.model.network.parameters())
+    attributes = ", ".join(a.name for a in config.parts.attributes)
+    settings = ", ".join(f"{key} = {value}" for key, value in about.settings.items())
+    seconds = subject.lines[-1].get("seconds") if subject.lines else None
+    found = [
+        ("problem", f"{subject.problem.name}: {subject.problem.summary}"),
+        ("settings of the problem", settings or "as the problem has them"),
+        ("a part", f"{attributes}; hidden in it: {', '.join(subject.problem.specific_names)}"),
+        ("x", " x ".join(map(str, config.shape)) + " numbers"),
+        ("trained on", f"K up to {subject.problem.max_parts}"),
+        ("posterior, decoder", f"{config.posterior.kind}, {config.decoder.kind}"),
+        ("latents", f"w {config.latent.w}" + (", a block for each category" if config.latent.blocks else "")
+         + (f"; z {config.latent.z}, {config.latent.z_place}" if config.latent.z else "; no z")),
+        ("parameters", f"{parameters:,}"),
+        *about.notes.items(),
+        ("training time", "" if seconds is None else f"{seconds:.0f} s"),
+        ("compvae", __version__),
+    ]  # fmt: skip
+    return [(name, value) for name, value in found if value]
+
+
+def headlines(rows: Sequence[Row], problem: Problem) -> list[Headline]:
+    """The worst relED within and beyond the training range, and the worst edit."""
+    inside, outside = split(named(rows, "relED"), problem.max_parts)
+    chosen = (
+        ("largest relED within the training range", inside),
+        ("largest relED beyond it", outside),
+        ("largest edit ratio", named(rows, "edit remove")),
+    )
+    found = []
+    for label, some in chosen:
+        if some:
+            worst = max(some, key=lambda row: row.value or 0.0)
+            good = f"floor {worst.floor:.2g}: what the truth gets" if worst.floor else "0 is exact, 1 is a fresh draw"
+            found.append(Headline(f"{label} (K = {worst.K})", number(worst), good))
+    return found
+
+
+def reproduction(subject: Subject, quick: bool, seed: int, measures: Path | None) -> list[str]:
+    """Commands that make this model and this page, where they are known."""
+    notes, commands, name = subject.model.provenance.notes, [], subject.name
+    steps = notes.get("steps", "").split(" of ")[-1]
+    if not subject.model.provenance.settings and {"preset", "seed"} <= set(notes) and steps.isdigit():
+        name = "runs/again"
+        preset, trained = shlex.quote(notes["preset"]), shlex.quote(notes["seed"])
+        commands.append(
+            f"compvae train {subject.problem.name} --preset {preset} --steps {steps} --seed {trained} --out {name}"
+        )
+    options = f" --seed {seed}" + (" --quick" if quick else "")
+    if measures is not None:
+        options += f" --measures {shlex.quote(str(measures))}"
+    return [*commands, f"compvae report {shlex.quote(name)}{options} --out report.html"]
