@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from compvae.checks import describe_invalid
 from compvae.config import (
-    CollapsedConfig,
     GraphConfig,
     LatentConfig,
     LinkedConfig,
@@ -101,8 +100,8 @@ def _small_feeder(problem: Problem) -> ModelConfig:
         scale="size",
         latent=LatentConfig(w=8, blocks=True, z=6, z_place="above"),
         prior=PriorConfig(spread=0.3, z_network=ZNetworkConfig(width=64, blocks=1)),
-        posterior=CollapsedConfig(width=256, blocks=3, z_network=ZNetworkConfig(width=128, blocks=1)),
-        decoder=LinkedConfig(features=128, width=256, blocks=2, floor=0.02, noise_power=0.5),
+        posterior=NewtonConfig(rounds=2, z_network=ZNetworkConfig(width=128, blocks=1)),
+        decoder=LinkedConfig(link="pointwise", features=1, width=16, blocks=1, floor=0.02, part_noise=True),
     )
 
 
