@@ -64,15 +64,15 @@ def test_a_part_alone_is_what_is_left_when_the_others_go(name: str) -> None:
     assert np.array_equal(composition.part(-1), composition.part(last))
 
 
-@pytest.mark.parametrize("name", ["collapsed, linked, z above", "graph, paper, z below", "newton, placed"])
+@pytest.mark.parametrize("name", ["collapsed, linked, z above", "graph, paper, z below", "crop, placed"])
 def test_fewer_draws_are_the_first_of_more(name: str) -> None:
     model, parts, more, x = made(name, rows=2)
     composition = model.infer(x, parts).add(more)
-    many = composition.decode(n=40, seed=1, noise=True)
+    many = composition.decode(n=20, seed=1, noise=True)
     assert np.array_equal(composition.decode(n=10, seed=1, noise=True), many[:10])
     assert not np.array_equal(composition.decode(n=10, seed=2, noise=True), many[:10])
     single = model.infer(x[0], parts).add(more)
-    assert np.array_equal(single.decode(n=10, seed=1), single.decode(n=150, seed=1)[:10])
+    assert np.array_equal(single.decode(n=10, seed=1), single.decode(n=130, seed=1)[:10])
 
 
 @every
@@ -209,13 +209,13 @@ def test_replacing_every_part_leaves_nothing_of_the_old_ones() -> None:
 
 def test_ranking_prefers_the_composition_that_made_the_whole() -> None:
     """x grows with K, so that one part and thirty are told apart; probabilities are normalised."""
-    model = Model(build(CONFIGS["newton, linked, blocks"]))
+    model = Model(build(CONFIGS["newton, pointwise, blocks"]))
     candidates = [{"a": 1}, {"a": 30}]
     right = 0
     for truth in (0, 1):
-        for x in model.sample(candidates[truth], n=5, seed=truth):
-            ranking = model.rank(x, candidates, samples=8)
+        for x in model.sample(candidates[truth], n=3, seed=truth):
+            ranking = model.rank(x, candidates, samples=4)
             assert sum(ranking.probability) == pytest.approx(1)
             assert ranking.bounds[ranking.order[0]] == max(ranking.bounds)
             right += ranking.order[0] == truth
-    assert right >= 9
+    assert right == 6

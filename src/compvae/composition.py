@@ -194,7 +194,7 @@ class Composition:
         kept = None
         if not self._observed.network.posterior.of_sum:
             kept = _kept([row[origin] for row in rows], left)
-        return Group(tuple(stages), tuple(steps), kept)
+        return Group(tuple(stages), tuple(steps), kept, gone=not any(parts.runs for parts in left))
 
 
 def _place(index: object, size: int) -> int:

@@ -35,16 +35,18 @@ class Group:
     stages: the parts at first and after each removal, one view each, rows as in the batch.
     steps: number of the edit that led to each stage, which its noise hangs on; as many as stages.
     kept: which of the first stage's parts are left at the end, (B, K) bool, where q is over the parts.
+    gone: nothing of it is left in any whole.
     """
 
     stages: tuple[Parts, ...]
     steps: tuple[int, ...]
     kept: Tensor | None = None
+    gone: bool = False
 
     def rows(self, rows: Tensor) -> Group:
         """The group in some of the wholes.  rows: (R,) int64."""
         kept = None if self.kept is None else self.kept[rows]
-        return Group(tuple(stage.rows(rows) for stage in self.stages), self.steps, kept)
+        return Group(tuple(stage.rows(rows) for stage in self.stages), self.steps, kept, self.gone)
 
 
 @torch.no_grad()
@@ -95,6 +97,8 @@ def _edited_parts(
     """{w_i} of the edited wholes and the parts they belong to, those that went masked.  observed: (B, K, d)."""
     codes, parts = [], []
     for number, group in enumerate(groups):
+        if group.gone:  # masked parts cost nothing, but the rounding of sums that are longer
+            continue
         first = group.stages[0].padded()
         assert group.kept is not None
         if number == 0:
