@@ -28,8 +28,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_demo_leaves_a_page_a_model_and_samples(demo: Path) -> None:
     page = (demo / "runs" / "demo" / "report.html").read_text()
-    assert page.count("<svg") == 1
-    assert (demo / "runs" / "demo" / "overview.svg").read_text() in page
+    assert page.count("<svg") == page.count("<figure") > 1
     assert not re.findall(r"(?:src|href)=[\"']https?://", page)
     assert np.load(demo / "runs" / "demo" / "samples.npz")["x"].shape == (1000, 200)
 

@@ -116,7 +116,7 @@ def inline_svg(figure: Figure, name: str, alt: str) -> str:
     opening, inside = text.split(">", 1)
     box = re.search(r'viewBox="[^"]*"', opening)
     assert box is not None
-    inside = re.sub(r'<g id="[^"]*"', "<g", inside)  # names of groups, the same in every figure
+    inside = re.sub(r'(<(?:g|image)\b[^>]*?) id="[^"]*"', r"\1", inside)  # names that nobody refers to, not unique
     inside = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), inside)
     inside = re.sub(r"\s*\n\s*", "\n", inside).replace(INK, "currentColor")
     return f'<svg {box[0]} role="img" aria-label="{_escaped(alt)}">{inside.strip()}'

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compvae import __version__, problems
+import compvae
+from compvae import problems
 from compvae.api import load
 from compvae.compose import Model
 from compvae.errors import ConfigError
@@ -70,7 +71,7 @@ def facts(subject: Subject) -> list[tuple[str, str]]:
         ("parameters", f"{parameters:,}"),
         *about.notes.items(),
         ("training time", "" if seconds is None else f"{seconds:.0f} s"),
-        ("compvae", __version__),
+        ("compvae", compvae.__version__),
     ]  # fmt: skip
     return [(name, value) for name, value in found if value]
 

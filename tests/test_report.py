@@ -1,0 +1,322 @@
+"""The report: one page that stands alone, says what the rows say, and opens in a real browser without a request."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compvae import problems
+from compvae.compose import Model
+from compvae.errors import CompVAEError, ModelFileError, OutputError
+from compvae.measures import Measured
+from compvae.model import CompVAE
+from compvae.presets import preset
+from compvae.report import report, write_report
+from compvae.report.cases import Observation, draw_cases, shown_parts
+from compvae.report.claims import VERDICTS, claims
+from compvae.report.facts import Subject, headlines, reproduction
+from compvae.report.measuring import Effort, departure_rows, measure, order_row
+from compvae.report.rows import Row, read_rows, row_of
+from compvae.storage import Provenance
+from runs import cli
+
+CHROMIUM = "/usr/bin/chromium"
+TINY = {"sines": {"timesteps": 60, "resolution": 30}, "colours": {"size": 8}, "households": {}}
+LITTLE = Effort(compositions=1, n=20, pairs=5, recovered=10, edited=4, informed=8)
+HOSTILE = "<b>&\"small'</b>"
+ROWS = [
+    Row(name="relED", K=2, value=0.005, se=0.001, floor=0.002),
+    Row(name="relED", K=100, value=0.2, se=0.01, floor=0.002),
+    Row(of="independent", name="relED", K=2, value=0.3, se=0.01, floor=0.002),
+    Row(name="edit remove", K=2, value=0.3, se=0.01),
+]
+LINES = [
+    {"step": 10, "w_bits": 5.0, "z_bits": 0.0, "x": -300.0, "bound": -303.5, "seconds": 1.0},
+    {"step": 20, "w_bits": 9.0, "z_bits": 0.0, "x": -200.0, "bound": -206.0, "rel_ed": {"2": 0.5}, "seconds": 2.0},
+]
+
+
+def untrained(name: str, directory: Path) -> Path:
+    """A run with a model of first weights, as small as its problem can be."""
+    problem = problems.get(name, **TINY[name])
+    notes = {"preset": HOSTILE, "seed": "0", "steps": "20 of 20"}
+    Model(CompVAE.seeded(preset(problem, "small"), 0), Provenance(name, TINY[name], notes)).save(directory / "model")
+    (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return untrained("sines", tmp_path_factory.mktemp("sines"))
+
+
+@pytest.fixture(scope="module")
+def pages(run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A page for each problem; that of sines with rows that were measured."""
+    found = {}
+    for name in TINY:
+        place = run if name == "sines" else untrained(name, tmp_path_factory.mktemp(name))
+        subject = Subject.of(str(place))
+        rows = measure(subject.model, subject.problem, LITTLE) if name == "sines" else ROWS
+        found[name] = place / "report.html"
+        found[name].write_text(report(subject, rows, 0, reproduction(subject, True, 0, None), quick=True))
+    return found
+
+
+class Page(HTMLParser):
+    """Which elements there are; refuses those that are not closed, or closed in another order."""
+
+    VOID = frozenset({"meta", "br", "img", "link", "input", "hr"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop() == tag
+
+    @classmethod
+    def read(cls, path: Path) -> Page:
+        page = cls()
+        page.feed(path.read_text())
+        page.close()
+        assert not page.stack
+        return page
+
+    def all(self, *tags: str) -> list[dict[str, str | None]]:
+        return [attrs for tag, attrs in self.elements if tag in tags]
+
+
+@pytest.mark.parametrize("name", list(TINY))
+def test_a_page_stands_alone(pages: dict[str, Path], name: str) -> None:
+    page = Page.read(pages[name])
+    ids = [attrs["id"] for _, attrs in page.elements if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    assert not page.all("script", "link", "iframe", "object", "embed", "img")
+    for _, attrs in page.elements:
+        for key in ("src", "href", "xlink:href", "srcset", "action"):
+            target = attrs.get(key)
+            assert target is None or target.startswith("data:image/png;base64,") or target[1:] in ids, target
+    assert not re.search(r"url\((?!#)|@import|https?://", pages[name].read_text())
+
+
+@pytest.mark.parametrize("name", list(TINY))
+def test_every_figure_is_there_and_says_what_it_shows(pages: dict[str, Path], name: str) -> None:
+    page = Page.read(pages[name])
+    drawn = {str(attrs["id"]).removeprefix("figure-") for attrs in page.all("figure")}
+    expected = {"relED", "aggregation", "variance", "growing", "edit", "tail", "live", "training"}
+    assert drawn == expected | ({"impact"} if name == "sines" else set())
+    assert len(page.all("svg")) == len(drawn) == len(page.all("figcaption"))
+    assert all(attrs["role"] == "img" and attrs["aria-label"] for attrs in page.all("svg"))
+    assert bool(page.all("image")) == (name == "colours")
+    assert len(page.all("h1")) == len(page.all("main")) == 1
+
+
+def test_what_a_file_says_is_escaped_and_what_was_measured_is_shown(pages: dict[str, Path]) -> None:
+    text = pages["sines"].read_text()
+    assert "<b>&" not in text
+    assert "&lt;b&gt;&amp;" in text
+    for measured in ("relED", "edit remove", "off-manifold", "period", "bits in w", "order"):
+        assert f'class="group">{measured} ' in text
+    assert "Measured with --quick" in text
+
+
+def test_rows_are_measured_under_the_names_of_the_evaluation() -> None:
+    """The truth as a model: relED about 0, and sums of its parts far from it."""
+    problem = problems.get("sines", timesteps=60, resolution=30)
+
+    class Truth:
+        network = CompVAE.seeded(preset(problem, "small"), 0).eval()
+
+        def sample(self, parts: object, n: int, seed: int) -> np.ndarray:
+            return problem.truth(parts, n, seed)
+
+        infer = Model(network).infer
+
+    rows = measure(Truth(), problem, Effort(1, 100, 20, 10, 4, 8), seed=3)  # type: ignore[arg-type]
+    ours = {row.K: row for row in rows if row.name == "relED" and row.of == "model"}
+    summed = {row.K: row for row in rows if row.name == "relED" and row.of == "independent"}
+    assert sorted(ours) == [1, 2, 4, 8, 16, 30, 100]
+    assert all(abs(row.value) < 4 * row.se + 0.01 for row in ours.values())
+    assert sorted(summed) == [2, 4, 8, 16]
+    assert all(row.value - row.error > ours[size].value + ours[size].error for size, row in summed.items())
+    for row in rows:
+        if row.name == "period":
+            assert row.value == pytest.approx(0.0, abs=1e-4)
+
+
+def test_order_and_departure_are_measured() -> None:
+    problem = problems.get("sines", timesteps=60, resolution=30)
+    model = Model(CompVAE.seeded(preset(problem, "small"), 0))
+    assert order_row(model, problem).value == 0.0
+    values = [row.value for row in departure_rows(problem)]
+    assert values == sorted(values)
+    hidden = problem.specifics(shown_parts(problem), 200, 0)
+    alone = sum(problem.whole([part], hidden[:, [i]]) for i, part in enumerate(shown_parts(problem)))
+    whole = problem.whole(shown_parts(problem), hidden)
+    assert values[1] == pytest.approx(np.sqrt(np.mean((whole - alone) ** 2) / np.mean(whole**2)), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", list(TINY))
+def test_cases_are_what_is_needed(name: str) -> None:
+    problem = problems.get(name, **TINY[name])
+    for parts in draw_cases(problem, 4, 3, seed=0, single_last=True):
+        kinds = [next(iter(part.values())) for part in parts]
+        assert len(parts) == 4
+        assert kinds.count(kinds[-1]) == 1
+        seen = Observation.of(problem, parts, 2, seed=1)
+        np.testing.assert_array_equal(seen.only([0, 1, 2, 3]), seen.x)
+        assert np.abs(seen.only([0, 1, 2]) - seen.x).max() > 0
+
+
+# -- claims: verdicts follow from rows --------------------------------------------------------------------------
+
+
+def verdicts(*rows: Row) -> dict[str, str]:
+    found = claims(rows, problems.get("sines"))
+    assert all(claim.verdict in VERDICTS for claim in found)
+    return {claim.claim.split(" (")[0]: claim.verdict for claim in found}
+
+
+@pytest.mark.parametrize(
+    ("value", "se", "expected"),
+    [(0.05, 0.001, "partly"), (0.005, 0.001, "holds"), (0.5, 0.01, "does not hold"), (0.05, 0.03, "holds")],
+)
+def test_distances_give_verdicts_within_and_beyond_the_training_range(value: float, se: float, expected: str) -> None:
+    found = verdicts(Row(name="relED", K=16, value=value, se=se, floor=0.002))
+    assert found["One model serves any number of parts"] == expected
+    assert found["It serves more parts than it was trained on"] == "not measured"
+    found = verdicts(Row(name="relED", K=17, value=value, se=se, floor=0.002))
+    assert found["It serves more parts than it was trained on"] == expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0.3, "holds"), (0.7, "partly"), (0.99, "does not hold")])
+def test_edits_give_verdicts_by_the_worst(value: float, expected: str) -> None:
+    rows = (Row(name="edit remove", K=2, value=0.1, se=0.01), Row(name="edit remove", K=4, value=value, se=0.05))
+    assert verdicts(*rows)["Parts can be taken out of an observed whole"] == expected
+
+
+def test_other_claims() -> None:
+    ours = Row(name="relED", K=4, value=0.01, se=0.001)
+    near, far = (Row(of="independent", name="relED", K=4, value=v, se=0.001) for v in (0.011, 0.3))
+    whole = "The whole is not the sum of its parts, and the model knows it"
+    assert verdicts(ours, far)[whole] == "holds"
+    assert verdicts(ours, near)[whole] == "does not hold"
+    labour = "w holds most of the information, z the rest"
+    w = Row(name="bits in w", value=100.0, se=1.0)
+    assert verdicts(w, Row(name="bits in z", value=10.0, se=1.0))[labour] == "holds"
+    assert verdicts(w, Row(name="bits in z", value=99.0, se=1.0))[labour] == "does not hold"
+    assert verdicts(w, Row(name="bits in z", value=0.0, se=0.0))[labour] == "does not apply"
+    assert verdicts(Row(name="order", K=4, value=1e-9))["The order of the parts does not matter"] == "does not hold"
+    assert set(verdicts().values()) == {"not measured"}
+
+
+def test_headlines_are_the_worst() -> None:
+    shown = headlines([*ROWS, Row(name="relED", K=16, value=0.001, se=0.001)], problems.get("sines"))
+    assert [(one.value.replace("\N{NO-BREAK SPACE}", " ")) for one in shown] == [
+        "0.005 ± 0.002",
+        "0.2 ± 0.02",
+        "0.3 ± 0.02",
+    ]
+
+
+def test_a_row_is_the_mean_of_its_cases() -> None:
+    row = row_of("relED", 2, [Measured(1.0, 0.3, 10, 0.1), Measured(3.0, 0.4, 10, 0.3), Measured(np.nan, 0.1, 10)])
+    assert (row.value, row.se, row.floor, row.n) == (2.0, pytest.approx(0.25), pytest.approx(0.2), 10)
+    assert row_of("relED", 1, [Measured(np.nan, np.nan, 10)]).value is None
+
+
+# -- the command, and what goes wrong ---------------------------------------------------------------------------
+
+
+def test_the_command_writes_a_page_from_measures(run: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.json"
+    rows.write_text(json.dumps({"measures": [row.model_dump() for row in ROWS], "comparisons": []}))
+    out = tmp_path / "page.html"
+    done = cli("report", str(run / "model"), "--measures", str(rows), "--out", str(out), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"report": str(out)}
+    assert "figure-training" in out.read_text()  # the metrics beside the model's directory were found
+    assert f"--measures {rows}" in out.read_text()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"measures": 3}', '{"measures": [{"name": "relED"}]}'])
+def test_a_file_that_holds_no_measures_is_one_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text(text)
+    with pytest.raises(ModelFileError, match=r"rows\.json"):
+        read_rows(path)
+
+
+def test_mistakes_are_one_sentence_and_leave_nothing(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="not a directory"):
+        write_report(str(run), tmp_path / "nowhere" / "page.html")
+    with pytest.raises(CompVAEError, match="neither a shipped model"):
+        write_report(str(tmp_path / "nothing"), tmp_path / "page.html")
+    own = tmp_path / "own"
+    Model(CompVAE.seeded(preset(problems.get("sines"), "small"), 0)).save(own)
+    with pytest.raises(CompVAEError, match="built-in problem"):
+        write_report(str(own), tmp_path / "page.html")
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_commands_name_preset_seed_and_steps(tmp_path: Path) -> None:
+    problem = problems.get("sines")
+    notes = {"preset": "small", "seed": "7", "steps": "20 of 25"}
+    subject = Subject(
+        "a b", Model(CompVAE.seeded(preset(problem, "small"), 0), Provenance("sines", {}, notes)), problem, []
+    )
+    assert reproduction(subject, True, 3, None) == [
+        "compvae train sines --preset small --steps 25 --seed 7 --out runs/again",
+        "compvae report runs/again --seed 3 --quick --out report.html",
+    ]
+
+
+# -- a real browser ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (390, "dark")])
+def test_a_browser_shows_every_image_and_asks_for_nothing(pages: dict[str, Path], width: int, scheme: str) -> None:
+    if not os.environ.get("COMPVAE_REQUIRE_BROWSER") and not Path(CHROMIUM).exists():
+        pytest.skip(f"{CHROMIUM} is not here")
+    sync = pytest.importorskip("playwright.sync_api") if not os.environ.get("COMPVAE_REQUIRE_BROWSER") else None
+    if sync is None:
+        from playwright import sync_api as sync
+    with sync.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        page.set_default_timeout(120_000)
+        told: list[str] = []
+        asked: list[str] = []
+        page.on("console", lambda message: told.append(message.text))
+        page.on("pageerror", lambda error: told.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        for path in pages.values():
+            page.goto(path.as_uri())
+            sizes = page.eval_on_selector_all("svg", "all => all.map(e => [e.clientWidth, e.clientHeight])")
+            assert len(sizes) >= 8
+            assert all(w > 200 and h > 60 for w, h in sizes)
+            decoded = page.evaluate(
+                """async () => Promise.all([...document.querySelectorAll('image')].map(async e => {
+                    const i = new Image(); i.src = e.href.baseVal; await i.decode(); return i.naturalWidth }))"""
+            )
+            assert all(size > 0 for size in decoded)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width  # the page itself never scrolls aside
+        browser.close()
+    assert not told
+    assert not [url for url in asked if not url.startswith(("file:", "data:"))]
