@@ -86,7 +86,7 @@ def _small_images(problem: Problem) -> ModelConfig:
         shape=problem.shape,
         latent=LatentConfig(w=1),
         prior=PriorConfig(fit="m_step", spread=0.0, floor=5e-3, rate=0.01),
-        posterior=NewtonConfig(rounds=3, pixels=160),
+        posterior=NewtonConfig(rounds=4, pixels=160),
         decoder=PlacedConfig(floor=0.01, pixels=160),
     )
 
