@@ -77,7 +77,7 @@ class Gaussian(Baseline):
         mean, covariance = self.moments(parts.rows(slice(0, 1)))
         value, vector = torch.linalg.eigh(covariance)
         root = vector * value.clamp(min=0).sqrt()  # least squares may leave a few directions below 0
-        x = mean + noise.normal("x", len(mean), dtype=torch.float64) @ root.T
+        x: Tensor = mean + noise.normal("x", len(mean), dtype=torch.float64) @ root.T
         return x.view(len(noise), *self.problem.shape)
 
     def moments(self, parts: Parts) -> tuple[Tensor, Tensor]:
