@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -27,8 +27,9 @@ from compvae.baselines import (
 )
 from compvae.baselines.flow import NOISE
 from compvae.baselines.inputs import Coordinates
+from compvae.baselines.learned import Learned
 from compvae.baselines.matching import heun
-from compvae.baselines.paper import FEWEST, narrowed, parameters_of
+from compvae.baselines.paper import narrowed, parameters_of
 from compvae.batch import PaddedParts, collate
 from compvae.compose import Model
 from compvae.errors import CompVAEError, ConfigError, MissingExtraError
@@ -116,10 +117,14 @@ def test_heun_solves_a_known_equation_to_second_order():
     assert 3.5 < errors[1] / errors[2] < 4.5
 
 
+@cache
+def learned(kind: type[Learned]) -> Any:
+    torch.set_num_threads(1)
+    return kind(Sums()).fit(Budget(steps=150))
+
+
 def test_the_flow_is_a_density_and_comes_near_the_true_one():
-    problem = Sums()
-    flow = Flow(problem).fit(Budget(steps=150))
-    counts = {"a": 1, "b": 2}
+    problem, flow, counts = Sums(), learned(Flow), {"a": 1, "b": 2}
     given = flow.condition(collate([problem.schema.parse(counts)]), torch.zeros(1, 0))
     coordinates = flow.coordinates
     mean, covariance = (torch.from_numpy(m).float() / 3**power for power, m in enumerate(exact_moments(counts), 1))
@@ -128,13 +133,13 @@ def test_the_flow_is_a_density_and_comes_near_the_true_one():
     true = torch.distributions.MultivariateNormal(
         (mean - coordinates.mean) @ basis / scale, basis.T @ covariance @ basis / scale**2 + noise
     )
-    line = torch.linspace(-8, 8, 401)
+    line = torch.linspace(-8, 8, 161)
     grid = torch.cartesian_prod(line, line)
     with torch.no_grad():
         density = flow.log_density(grid, given.expand(len(grid), -1))
         y = true.sample((4000,))
         gap = true.log_prob(y) - flow.log_density(y, given.expand(len(y), -1))
-    assert float(density.double().exp().sum()) * 0.04**2 == pytest.approx(1, abs=0.01)
+    assert float(density.double().exp().sum()) * 0.1**2 == pytest.approx(1, abs=0.01)
     assert -0.02 < float(gap.mean()) < 0.1  # KL(true || flow), nats
 
 
@@ -142,9 +147,7 @@ def test_the_flow_is_a_density_and_comes_near_the_true_one():
 def test_networks_learn_a_gaussian(kind):
     problem, counts = Sums(), {"a": 2, "b": 1}
     truth = problem.truth(counts, 1000, 1)
-    baseline = kind(problem)
-    before = rel_ed(truth, baseline.sample(counts, 1000)).value
-    after = rel_ed(truth, baseline.fit(Budget(steps=250)).sample(counts, 1000)).value
+    before, after = (rel_ed(truth, one.sample(counts, 1000)).value for one in (kind(problem), learned(kind)))
     assert after < 0.02 < 0.1 < before
 
 
@@ -237,12 +240,12 @@ def test_covariates_reach_a_baseline():
 @pytest.mark.parametrize("name", ["sines", "colours", "households"])
 def test_the_paper_is_narrowed_to_a_given_size(name):
     problem = problems.get(name)
-    config = narrowed(problem, 1_000_000)
-    assert config.posterior.kind == "graph"
-    assert config.latent.z_place == "below"
-    with torch.device("meta"):
-        assert parameters_of(CompVAE(config)) == pytest.approx(1_000_000, rel=0.35)
-        assert parameters_of(CompVAE(narrowed(problem, FEWEST))) < parameters_of(CompVAE(config))
+    for parameters in (1_000_000, 3_000_000):
+        config = narrowed(problem, parameters)
+        assert config.posterior.kind == "graph"
+        assert config.latent.z_place == "below"
+        with torch.device("meta"):
+            assert parameters_of(CompVAE(config)) == pytest.approx(parameters, rel=0.35)
 
 
 # -- what they refuse --------------------------------------------------------------------------------------------

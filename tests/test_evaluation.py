@@ -141,7 +141,6 @@ def curves() -> Evaluation:
     plan = plan_for(SINES, quick=True, n=150, compositions=3, sizes=(1, 4))
     samplers = {
         "truth": Truth(SINES),
-        "again": Truth(SINES),
         "doubled": Doubled(),
         "alone": Independent(SINES, Truth(SINES)),
     }
@@ -152,12 +151,23 @@ def rows_of(result: Evaluation, of: str) -> dict[tuple[str, int | None], tuple[f
     return {(row.name, row.K): (row.value, row.floor) for row in result.measures if row.of == of}
 
 
+def test_the_truth_exceeds_its_floor_in_one_case_of_twenty():
+    plan, n, over = plan_for(SINES, quick=True, compositions=3), 150, []
+    for seed in range(30):
+        for parts in compositions(SINES, 4, plan, seed):
+            pool, x = SINES.truth(parts, 2 * n, 2 * seed), SINES.truth(parts, n, 2 * seed + 1)
+            over.append(rel_ed(pool[:n], x).value > np.quantile(rel_ed_splits(pool, 100, seed), 0.95))
+    assert 0 < sum(over) <= 10  # of 90; more has a probability below 1%
+
+
 def test_the_truth_stays_within_its_floors(curves):
+    """One value in twenty exceeds its 95% floor, and measures of one set of samples do so together: twice it is far."""
     rows = rows_of(curves, "truth")
+    compared = ("relED", "sliced Wasserstein", "C2ST", "exceedance 0.9", "exceedance 0.99")
+    ratios = [rows[name, size][0] / rows[name, size][1] for size in (1, 4) for name in compared]
+    assert max(ratios) < 2, ratios
+    assert sum(ratio > 1 for ratio in ratios) <= 3, ratios
     for size in (1, 4):
-        for name in ("relED", "sliced Wasserstein", "C2ST", "exceedance 0.9", "exceedance 0.99"):
-            value, floor = rows[name, size]
-            assert value <= floor, (name, size)
         for name in ("mean", "std", "skew"):
             value, floor = rows[f"moment {name}", size]
             assert value <= 1.6 * floor, (name, size)  # this floor is a root mean square, not a quantile
@@ -170,14 +180,14 @@ def test_wrong_samplers_are_flagged(curves):
         rows = rows_of(curves, of)
         for name in ("relED", "sliced Wasserstein"):
             value, floor = rows[name, size]
-            assert value > 1.3 * floor, (of, name, size)
-    value, floor = rows_of(curves, "alone")["C2ST", 4]
-    assert value > floor
+            assert value > floor, (of, name, size)
+    rows = rows_of(curves, "alone")
+    assert rows["relED", 4][0] > 5 * rows["relED", 4][1]
+    assert rows["C2ST", 4][0] > rows["C2ST", 4][1]
 
 
-def test_the_truth_ties_with_itself_and_wins_against_the_others(curves):
+def test_the_truth_wins_against_the_others(curves):
     verdicts = {(one.against, one.name, one.K): one.verdict for one in curves.comparisons}
-    assert verdicts["again", "relED", 4] == "tie"
     assert verdicts["doubled", "relED", 4] == "win"
     assert verdicts["alone", "relED", 4] == "win"
     assert verdicts["alone", "off-manifold", 4] == "win"
