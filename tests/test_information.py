@@ -67,7 +67,7 @@ def test_what_the_sum_holds_is_no_more_than_what_the_parts_hold():
 def test_parts_that_are_seen_one_by_one_are_counted_by_kind():
     model = CompVAE.seeded(preset(problems.get("colours"), "small"), 0).eval()
     found = bits(model, problems.get("colours"), n=8, max_parts=3)
-    assert found.by_coordinate.shape == (5, 2)
+    assert found.by_coordinate.shape == (5, 1)
     noise = Noise(0, 8)
     counts = problems.get("colours").draw(3, noise).parts.counts.numpy()
     assert (counts.sum(0)[:, None] * np.nan_to_num(found.by_coordinate)).sum() / 8 == pytest.approx(

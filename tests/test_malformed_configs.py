@@ -96,7 +96,7 @@ TEMPERATURE = {"type": "continuous", "name": "T", "low": -20, "high": 40}
 
 INCOMPATIBLE = [
     ("sines", {"shape": [65_536, 65]}, ["shape (65536, 65)", "more than 4194304 values"]),
-    ("sines", {"shape": [100], "posterior.trunk": "curve"}, ["curve trunk of collapsed", "(200,), not (100,)"]),
+    ("sines", {"shape": [100], "posterior.trunk": "curve"}, ["curve trunk of newton", "(200,), not (100,)"]),
     ("sines", {"decoder": {"kind": "paper", "trunk": "image"}}, ["image trunk of paper", "(3, 32, 32), not (200,)"]),
     ("colours", {"posterior": {"kind": "collapsed"}}, ["posterior collapsed", "plain sum", "use per_part or graph"]),
     ("colours", {"latent.blocks": True}, ["latent.blocks", "plain sum"]),
@@ -104,7 +104,11 @@ INCOMPATIBLE = [
     ("colours", {"shape": [32]}, ["decoder placed needs", "got 2 for x of shape (32,)"]),
     ("colours", {"parts": THREE_PLACES, "posterior": PER_PART}, ["decoder placed needs", "got 3"]),
     ("sines", {"posterior": {"kind": "per_part", "reader": "crop"}}, ["reader crop needs images", "use reader whole"]),
-    ("colours", {"shape": [32, 32]}, ["reader crop needs images", "(32, 32)"]),
+    (
+        "colours",
+        {"posterior": {"kind": "per_part", "reader": "crop"}, "shape": [32, 32]},
+        ["reader crop needs images", "(32, 32)"],
+    ),
     ("colours", {"latent.z": 4, "latent.z_place": "below"}, ["z below W", "plain sum", "above or none"]),
     ("sines", {"posterior": PER_PART, "latent.z": 4, "latent.z_place": "below"}, ["z below W needs posterior graph"]),
     ("sines", {"prior.kind": "network"}, ["m_step needs prior.kind table"]),
@@ -151,7 +155,7 @@ def test_pieces_that_cannot_work_together_are_refused_with_the_reason(base, chan
         ({"prior.centre": math.inf}, "prior.centre"),
         ({"decoder.kind": "huge"}, "decoder"),
         ({"posterior": {}}, "posterior"),
-        ({"posterior.blocks": 65}, "posterior.collapsed.blocks"),
+        ({"posterior.rounds": 65}, "posterior.newton.rounds"),
         ({"scale": "big"}, "scale"),
         ({"parts": {"attributes": []}}, "attributes"),
         ({"parts": {"attributes": [{"type": "continuous", "name": "x", "low": "0", "high": 1}]}}, "low"),

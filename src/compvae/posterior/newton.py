@@ -25,7 +25,6 @@ from compvae.posterior.base import Given, Posterior, Reader, ZPosterior
 __all__ = ["NewtonPosterior"]
 
 FIRST_DAMPING, LESS, MORE = 0.03, 0.2, 8.0
-MISFIT = 100.0  # far from the peak steps are shorter where x says little (Yamashita & Fukushima 2001)
 EVAL_FACTOR = 4  # outside training, as many times the rounds
 
 
@@ -79,14 +78,12 @@ class _Place:
     """A point v on the way to the peak, and what is seen from it.
 
     v: (B, D).  cost: -ln p(x | w) p(w) but for a constant, (B,).  slope: J^T r - v, (B, D).  precision: J^T J + I.
-    misfit: how far the mean square of r is above the 1 it has at the truth, (B,).
     """
 
     v: Tensor
     cost: Tensor
     slope: Tensor
     precision: Tensor
-    misfit: Tensor
 
     @staticmethod
     def of(v: Tensor, x: Tensor, seen: Linearised, deviation: Tensor, weight: float) -> _Place:
@@ -98,13 +95,12 @@ class _Place:
         cost = 0.5 * ((v**2).sum(1) + (residual**2).sum(1)) + weight * 0.5 * seen.variance.double().log().sum(1)
         slope = (jacobian.mT @ residual[..., None])[..., 0] - v
         eye = torch.eye(v.shape[1], dtype=v.dtype, device=v.device)
-        misfit = ((residual**2).mean(1) / weight - 1).clamp(min=0.0)
-        return _Place(v, cost, slope, jacobian.mT @ jacobian + eye, misfit)
+        return _Place(v, cost, slope, jacobian.mT @ jacobian + eye)
 
     def step(self, damping: Tensor) -> Tensor:
         """Where to go from here, (B, D).  damping: (B,)."""
         diagonal = self.precision.diagonal(dim1=1, dim2=2)
-        damped = self.precision + torch.diag_embed(damping[:, None] * diagonal + MISFIT * self.misfit[:, None])
+        damped = self.precision + torch.diag_embed(damping[:, None] * diagonal)
         return torch.cholesky_solve(self.slope[..., None], root_of(damped))[..., 0]
 
     def where(self, chosen: Tensor, other: _Place) -> _Place:
@@ -115,5 +111,4 @@ class _Place:
             torch.where(chosen, self.cost, other.cost),
             torch.where(row, self.slope, other.slope),
             torch.where(row[..., None], self.precision, other.precision),
-            torch.where(chosen, self.misfit, other.misfit),
         )
