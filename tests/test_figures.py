@@ -40,7 +40,7 @@ def test_aggregation_shows_each_part_the_whole_and_the_sum():
     left, right = curves.aggregation(FRAME, ["1", "3", "5"], parts, whole).axes
     given(left, *parts)
     given(right, whole, parts.sum(0))
-    assert labels(left) == ["1", "3", "5"]
+    assert labels(left) == ["part 1", "part 3", "part 5"]
     assert labels(right) == ["the whole", "sum of the parts"]
     assert (left.get_xlabel(), left.get_ylabel()) == ("t (periods)", "x(t)")
 
