@@ -135,6 +135,8 @@ def test_training_curves_show_what_is_known_at_each_step():
     np.testing.assert_array_equal(watched.lines[0].get_ydata(), [0.5, 0.05])
     assert watched.lines[1].get_ydata()[0] > 0
     assert len(training_curves(LINES[:2]).axes) == 2
+    silent = training_curves([{"step": 1, "w_bits": 0.0, "z_bits": 0.0, "x": 1.0, "bound": 1.0}])
+    assert not silent.axes[0].lines
 
 
 def test_large_terms_of_the_bound_have_a_logarithmic_axis():

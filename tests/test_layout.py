@@ -25,10 +25,10 @@ tails history editing composition presets
 measures.measured measures.moments measures.energy measures.ks measures.edits measures.recovery measures.classifier
 measures.tails measures.fitting measures.curves measures.images measures.information measures
 storage compose
+figures.style figures.curves figures.images figures.numbers figures
 train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.watch train.loop
 train.observers
 train.runs api
-figures.style figures.curves figures.images figures.numbers figures
 report.rows report.cases report.measuring report.claims report.exhibit report.curves report.images report.exhibits
 report.facts report.page report
 commands commands.report cli __main__
