@@ -40,7 +40,7 @@ def test_aggregation_shows_each_part_the_whole_and_the_sum():
     left, right = curves.aggregation(FRAME, ["1", "3", "5"], parts, whole).axes
     given(left, *parts)
     given(right, whole, parts.sum(0))
-    assert labels(left) == ["1", "3", "5"]
+    assert labels(left) == ["part 1", "part 3", "part 5"]
     assert labels(right) == ["the whole", "sum of the parts"]
     assert (left.get_xlabel(), left.get_ylabel()) == ("t (periods)", "x(t)")
 
@@ -135,6 +135,8 @@ def test_training_curves_show_what_is_known_at_each_step():
     np.testing.assert_array_equal(watched.lines[0].get_ydata(), [0.5, 0.05])
     assert watched.lines[1].get_ydata()[0] > 0
     assert len(training_curves(LINES[:2]).axes) == 2
+    silent = training_curves([{"step": 1, "w_bits": 0.0, "z_bits": 0.0, "x": 1.0, "bound": 1.0}])
+    assert not silent.axes[0].lines
 
 
 def test_large_terms_of_the_bound_have_a_logarithmic_axis():

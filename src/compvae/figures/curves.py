@@ -24,12 +24,10 @@ def aggregation(frame: Frame, names: Sequence[str], parts: np.ndarray, whole: np
     figure, axes = canvas(1, 2, 2.2)
     left, right = axes[0]
     for name, part, colour in zip(names, parts, _colours(len(parts)), strict=True):
-        left.plot(frame.time, part, color=colour, label=name)
-    left.set_title("each part alone")
-    legend_above(left, len(names))
+        left.plot(frame.time, part, color=colour, label=f"part {name}")
+    legend_above(left)
     right.plot(frame.time, whole, color=TRUTH, linewidth=2.4, alpha=PALE, label="the whole")
     right.plot(frame.time, parts.sum(0), color=OTHER, linestyle="--", label="sum of the parts")
-    right.set_title("together")
     legend_above(right)
     frame_axes(axes, frame)
     return figure

@@ -88,7 +88,7 @@ def rel_ed_by_size(rows: Sequence[Line], trained: int) -> Figure:
     ticks = sorted({row["K"] for row in known})
     axis.set_xticks(ticks, [str(size) for size in ticks])
     axis.minorticks_off()
-    axis.legend(ncols=1, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    legend_above(axis, 3)
     return figure
 
 

@@ -47,8 +47,7 @@ def claims(rows: Sequence[Row], problem: Problem) -> list[Claim]:
 
 def number(row: Row) -> str:
     """A value with two standard errors."""
-    spread = f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{row.error:.2g}" if row.se else ""
-    return f"{row.value:.3g}{spread}"
+    return _unbroken(f"{row.value:.3g} ± {row.error:.2g}" if row.se else f"{row.value:.3g}")
 
 
 def _at(row: Row) -> str:
@@ -56,7 +55,11 @@ def _at(row: Row) -> str:
 
 
 def _size(row: Row) -> str:
-    return f"K = {row.K}".replace(" ", "\N{NO-BREAK SPACE}")
+    return _unbroken(f"K = {row.K}")
+
+
+def _unbroken(text: str) -> str:
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _list(rows: Sequence[Row]) -> str:
@@ -140,7 +143,7 @@ def _strength(rows: Sequence[Row], problem: Problem) -> Found:
     if len(found) < 2:
         return "-", UNKNOWN
     values = [row.value or 0.0 for row in found]
-    text = ", ".join(f"{number(row)} at {row.name.rpartition(', ')[2]}" for row in found)
+    text = ", ".join(f"{number(row)} at {_unbroken(row.name.rpartition(', ')[2])}" for row in found)
     grows = all(b > a for a, b in pairwise(values)) and values[-1] > LEAST_DEPARTURE
     return f"distance of the exact whole from the sum of its parts, of its RMS: {text}", HOLDS if grows else FAILS
 

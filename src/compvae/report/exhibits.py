@@ -33,13 +33,17 @@ def exhibits(
 
 
 def _by_size(rows: Sequence[Row], problem: Problem) -> Exhibit:
+    summed = (
+        " independent: parts that the model draws alone, put together." if named(rows, "relED", "independent") else ""
+    )
     return Exhibit(
         "relED",
         "Distance to the truth against the number of parts",
         "relED against K on logarithmic axes: the model, what it is compared with, and the floor.",
         "relED, the relative energy distance of samples to exact ones, with two standard errors; the floor is the 95% "
         "quantile of what exact samples give against each other. Training saw at most "
-        f"K = {problem.max_parts}. Values below 0.0001, which an unbiased estimate of 0 often is, are drawn there.",
+        f"K = {problem.max_parts}. Values below 0.0001, which an unbiased estimate of 0 often is, are drawn there."
+        f"{summed}",
         rel_ed_by_size([row.model_dump() for row in rows], problem.max_parts),
     )
 
@@ -63,7 +67,6 @@ def _training(lines: Sequence[Mapping[str, Any]]) -> Exhibit:
         "Training",
         "Terms of the bound against the training step, on logarithmic axes.",
         "total = x - w - z, each a mean over the wholes of a batch: bits in the latents above, nats of x and of the "
-        "total below (beyond 1,000 nats on an axis that is linear up to 100, logarithmic from there); relED where it "
-        "was watched.",
+        "total below, on logarithmic axes where they span decades; relED where it was watched.",
         training_curves(lines),
     )

@@ -13,7 +13,7 @@ from compvae.report.claims import claims, number
 from compvae.report.exhibits import exhibits
 from compvae.report.facts import Subject, facts, headlines, reproduction
 from compvae.report.measuring import Effort, departure_rows, measure, order_row
-from compvae.report.rows import Row, read_rows
+from compvae.report.rows import MODEL, Row, read_rows
 
 __all__ = ["report", "write_report"]
 
@@ -55,9 +55,9 @@ def write_report(
 
 
 def _grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Rows by measure, in the order in which measures first come."""
+    """Rows by measure, in the order in which measures first come; the model's before those of others."""
     groups: dict[str, list[Row]] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row.of != MODEL):
         groups.setdefault(row.name, []).append(row)
     return groups
 
