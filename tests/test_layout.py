@@ -28,16 +28,10 @@ measures.tails measures.fitting measures.curves measures.images measures.informa
 storage compose
 figures.style figures.curves figures.images figures.numbers figures
 train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.watch train.loop
-<<<<<<< HEAD
 train.observers train.runs api
 baselines.base baselines.inputs baselines.learned baselines.independent baselines.gaussian baselines.cvae
 baselines.flow baselines.matching baselines.paper baselines
 evaluation.plan evaluation.rows evaluation.hidden evaluation.samples evaluation.edits evaluation.harness evaluation
-figures.style figures.curves figures.images figures.numbers figures
-=======
-train.observers
-train.runs api
->>>>>>> report
 report.rows report.cases report.measuring report.claims report.exhibit report.curves report.images report.exhibits
 report.facts report.page report
 commands commands.options commands.tally commands.generating commands.observing commands.evaluate commands.report
