@@ -45,9 +45,10 @@ class PixelHead(nn.Module):
 
     def forward(self, window: Tensor, mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
         """window: residuals in units of the deviation, (N, channels, before).  mean, log_variance: (N, channels)."""
-        seen = torch.cat([window.flatten(1), mean, log_variance / 10], 1)
+        # bounded: what was never seen in training must not feed on itself when pixels are drawn one after another
+        seen = torch.cat([window.flatten(1).clamp(-6, 6), mean, log_variance / 10], 1)
         shift, stretch = self.net(seen).chunk(2, 1)
-        return mean + shift * (0.5 * log_variance).exp(), log_variance + stretch
+        return mean + 6 * torch.tanh(shift / 6) * (0.5 * log_variance).exp(), log_variance + 4 * torch.tanh(stretch / 4)
 
 
 def windows(residual: Tensor) -> Tensor:
