@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from compvae import problems
+from compvae.presets import preset
 from compvae.train.checkpoint import Checkpoints
 from compvae.train.observers import read_metrics
 
@@ -18,6 +20,17 @@ TINY: dict[str, Any] = {
     "problem": "sines", "steps": 24, "batch": 8, "threads": 1, "checkpoint_every": 6, "check_every": 9, "held_out": 8,
     "log_every": 4, "average": 0.9, "settings": {"timesteps": 12, "resolution": 6},
 }  # fmt: skip
+
+
+def _amortised() -> dict[str, Any]:
+    """The tiny run with an encoder and a joint link: nothing is calibrated at its end."""
+    config = preset(problems.get("sines", **TINY["settings"]), "small").model_dump(mode="json")
+    config["posterior"] = {"kind": "collapsed", "width": 32, "blocks": 1}
+    config["decoder"] = {"kind": "linked", "features": 16, "width": 32, "blocks": 1}
+    return {**TINY, "model": config}
+
+
+AMORTISED = _amortised()
 
 
 def tensors_of(directory: Path) -> dict[str, torch.Tensor]:

@@ -154,7 +154,7 @@ def test_above_the_parts_z_stays_and_added_parts_are_drawn_given_it(name: str, m
 
         monkeypatch.setattr(prior, method, watch)
     model.infer(x, parts).add(more).remove(more).add(more).decode(n=3, seed=1)
-    assert len(seen) >= 3
+    assert len(seen) >= 2  # those that came and went are not drawn at all
     assert all(torch.equal(z, seen[0]) for z in seen)
     assert not torch.equal(seen[0][0], seen[0][1])
 

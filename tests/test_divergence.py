@@ -15,7 +15,9 @@ from compvae.noise import Noise
 from compvae.train.checkpoint import Checkpoints, read
 from compvae.train.loop import Trainer
 from compvae.train.settings import resolve
-from runs import TINY
+from runs import AMORTISED, TINY
+
+RUNS = {"newton": TINY, "collapsed": AMORTISED}
 
 
 def poison_data(trainer: Trainer, steps: range) -> None:
@@ -67,27 +69,34 @@ def in_gradient(find: Callable[[Trainer], torch.nn.Module]) -> Callable[[Trainer
     return poison
 
 
+def linear_layers(trainer: Trainer) -> list[torch.nn.Module]:
+    return [layer for layer in trainer.model.decoder.modules() if isinstance(layer, torch.nn.Linear)]
+
+
 POISONS = {
     "first layer of q": in_output(lambda t: t.model.posterior.network[0]),  # type: ignore[index, union-attr]
     "residual block of q": in_output(lambda t: t.model.posterior.network[2]),  # type: ignore[index, union-attr]
     "message of q": in_output(lambda t: t.model.posterior.network[-1]),  # type: ignore[index, union-attr]
-    "first layer of the link": in_output(lambda t: t.model.decoder.link[0]),  # type: ignore[index, union-attr]
-    "output of the link": in_output(lambda t: t.model.decoder.link[-1]),  # type: ignore[index, union-attr]
+    "first layer of the link": in_output(lambda t: linear_layers(t)[0]),
+    "output of the link": in_output(lambda t: linear_layers(t)[-1]),
     "gradient of q": in_gradient(lambda t: t.model.posterior),
-    "gradient of the last layer": in_gradient(lambda t: t.model.decoder.link[-1]),  # type: ignore[index, union-attr]
+    "gradient of the last layer": in_gradient(lambda t: linear_layers(t)[-1]),
     "data": poison_data,
     "gradient": poison_gradient,
     "statistics": poison_statistics,
 }
 
 
+CASES = [(run, poison) for run in RUNS for poison in POISONS if run == "collapsed" or "q" not in poison.split()]
+
+
 def all_finite(directory: Path) -> bool:
     return all(torch.isfinite(t).all() for path in directory.glob("*") for t in read(path)[0].values())
 
 
-@pytest.mark.parametrize("poison", POISONS)
-def test_a_few_bad_steps_are_skipped_and_counted(poison: str, tmp_path: Path) -> None:
-    trainer, seen = Trainer(resolve({**TINY, "tolerate": 4})), []
+@pytest.mark.parametrize(("run", "poison"), CASES)
+def test_a_few_bad_steps_are_skipped_and_counted(run: str, poison: str, tmp_path: Path) -> None:
+    trainer, seen = Trainer(resolve({**RUNS[run], "tolerate": 4})), []
     POISONS[poison](trainer, range(7, 10))
     assert trainer.run(Checkpoints(tmp_path), [seen.append]) == 0
     assert trainer.state.skipped == 3
@@ -95,9 +104,9 @@ def test_a_few_bad_steps_are_skipped_and_counted(poison: str, tmp_path: Path) ->
     assert all_finite(tmp_path)
 
 
-@pytest.mark.parametrize("poison", POISONS)
-def test_bad_steps_without_end_are_rolled_back_then_given_up(poison: str, tmp_path: Path) -> None:
-    trainer, notes = Trainer(resolve({**TINY, "tolerate": 3, "rollbacks": 2})), []
+@pytest.mark.parametrize(("run", "poison"), CASES)
+def test_bad_steps_without_end_are_rolled_back_then_given_up(run: str, poison: str, tmp_path: Path) -> None:
+    trainer, notes = Trainer(resolve({**RUNS[run], "tolerate": 3, "rollbacks": 2})), []
     POISONS[poison](trainer, range(7, 10**9))
     with pytest.raises(DivergenceError, match=r"for 3 steps in a row up to step 10, also after 2 rollbacks .* 0\.25"):
         trainer.run(Checkpoints(tmp_path), [lambda event: notes.append(event.note)])

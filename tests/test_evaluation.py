@@ -313,5 +313,5 @@ def test_the_command_says_what_was_wrong(whole: Path, arguments, complaint, code
 
 def test_a_model_that_is_not_there(tmp_path: Path):
     done = cli("evaluate", str(tmp_path / "none"))
-    assert done.returncode == 3
+    assert done.returncode == 2
     assert "neither a shipped model" in done.stderr

@@ -65,7 +65,9 @@ def test_what_the_sum_holds_is_no_more_than_what_the_parts_hold():
 
 
 def test_parts_that_are_seen_one_by_one_are_counted_by_kind():
-    model = CompVAE.seeded(preset(problems.get("colours"), "small"), 0).eval()
+    config = preset(problems.get("colours"), "small").model_dump(mode="json")
+    config["posterior"] = {"kind": "per_part", "reader": "crop", "pixels": 160}
+    model = CompVAE.seeded(ModelConfig.read(config), 0).eval()
     found = bits(model, problems.get("colours"), n=8, max_parts=3)
     assert found.by_coordinate.shape == (5, 1)
     noise = Noise(0, 8)
