@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 import compvae
-from compvae import problems
 from compvae.measures import off_manifold, period_violation, recover_phasors, rmse
 from compvae.noise import Noise
+from compvae.problems.sines import Sines
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("-n", type=int, default=250)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    model, problem = compvae.load(args.model), problems.get("sines")
+    model, problem = compvae.load(args.model), Sines()
     for size in (1, 2, 4, 8, 16, 30):
         rows = []
         for number in range(8):

@@ -205,6 +205,6 @@ def _card(network: CompVAE, provenance: Provenance) -> str:
         "# A compvae model\n\n"
         "A programmable generative model: it samples x from p(x | parts) and infers the parts of an x.\n\n"
         f"| | |\n|---|---|\n{table}\n\n"
-        '```python\nimport compvae\nmodel = compvae.load("path/to/this/directory")\n```\n\n'
+        '```python\nimport compvae\n\nmodel = compvae.load("path/to/this/directory")\n```\n\n'
         "Samples are only as good as the training range they were judged in; measure relED before relying on them.\n"
     )
