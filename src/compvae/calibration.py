@@ -21,7 +21,7 @@ from compvae.model import CompVAE
 from compvae.noise import Noise
 from compvae.prior import TablePrior
 
-__all__ = ["calibratable", "calibrate"]
+__all__ = ["BATCHES", "calibratable", "calibrate"]
 
 ROUNDS = 2  # q hangs on the prior a little
 BATCHES, ROWS = 24, 256

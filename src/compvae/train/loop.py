@@ -116,9 +116,10 @@ class Trainer:
 
     def watched(self) -> dict[str, float]:
         """relED of samples, K by K, where that was asked for and the truth is known; one process measures."""
-        if not self.config.watch or not self.engine.main or not isinstance(self.problem, Problem):
+        wholes = min(self.config.watch, self.config.recipe.steps)  # a run of a few steps is not worth many
+        if wholes < 2 or not self.engine.main or not isinstance(self.problem, Problem):
             return {}
-        return watch(self.finished(), self.problem, self.config.seed, self.config.watch)
+        return watch(self.finished(), self.problem, self.config.seed, wholes)
 
     def finished(self) -> CompVAE:
         """The model a user gets: the average where one is kept, in evaluation mode."""

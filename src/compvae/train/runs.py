@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from compvae import errors
-from compvae.calibration import calibratable, calibrate
+from compvae.calibration import BATCHES, calibratable, calibrate
 from compvae.compose import Model
 from compvae.errors import CheckpointError, CompVAEError, ConfigError, MissingExtraError, OutputError
 from compvae.files import reason, write_atomic
@@ -249,7 +249,8 @@ class _Work:
         model = trainer.finished().float().cpu()
         if calibratable(model):
             problem = trainer.problem
-            calibrate(model, lambda noise: problem.draw(problem.max_parts, noise), config.seed + CALIBRATION)
+            batches = min(BATCHES, 1 + state.step // 50)  # a short run is not worth a long fit
+            calibrate(model, lambda noise: problem.draw(problem.max_parts, noise), config.seed + CALIBRATION, batches)
         provenance = Provenance(config.problem, config.settings, notes)
         Model(model, provenance).save(self.directory / "model")
 
