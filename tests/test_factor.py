@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from models import CONFIGS, build, random_batch
 from torch.distributions import MultivariateNormal
 
 from compvae.batch import Batch, Shared
@@ -11,6 +10,7 @@ from compvae.dense import DenseNormal, ObservedNormal, damped_step
 from compvae.distributions import Normal
 from compvae.inference import infer
 from compvae.noise import Noise
+from models import CONFIGS, build, random_batch
 
 CONFIG = CONFIGS["newton, losses, mixture, z above"]
 

@@ -18,7 +18,8 @@ problems.households problems
 distributions dense config aggregation
 nn nn.residual nn.embedding nn.graph nn.trunks
 scale mixture prior
-posterior.climbing posterior.factor posterior.base posterior.collapsed posterior.graph posterior.per_part posterior.newton posterior
+posterior.climbing posterior.factor posterior.base posterior.collapsed posterior.graph posterior.per_part
+posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
 model inference objective calibration start shaping generation
 tails.events tails.simulator tails.base tails.rejection tails.subset tails.pareto tails.proposal tails.importance

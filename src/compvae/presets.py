@@ -92,16 +92,17 @@ def _small_images(problem: Problem) -> ModelConfig:
 
 
 def _small_feeder(problem: Problem) -> ModelConfig:
-    """Theory, section 5, "The shared factor": z above the parts, one z for the wholes of a day, x from W alone."""
+    """Theory, section 5, "The shared factor": z above the parts, one z for the wholes of a day, x from W alone; loads
+    add up but for losses, and a mixture is the shape of a home's (docs/experiments.md, 10)."""
     return ModelConfig(
         parts=problem.schema,
         context=problem.context,
         shape=problem.shape,
         scale="size",
-        latent=LatentConfig(w=8, blocks=True, z=6, z_place="above"),
-        prior=PriorConfig(spread=0.3, z_network=ZNetworkConfig(width=64, blocks=1)),
-        posterior=NewtonConfig(rounds=2, z_network=ZNetworkConfig(width=128, blocks=1)),
-        decoder=LinkedConfig(link="pointwise", features=1, width=16, blocks=1, floor=0.02, part_noise=True),
+        latent=LatentConfig(w=16, blocks=True, z=4, z_place="above"),
+        prior=PriorConfig(spread=0.3, components=24, z_network=ZNetworkConfig(width=64, blocks=1)),
+        posterior=NewtonConfig(rounds=2),
+        decoder=LinkedConfig(link="losses", features=1, floor=0.02, part_noise=True),
     )
 
 
