@@ -17,7 +17,7 @@ problems.households.profiles problems.households.day problems.households.homes p
 problems.households problems
 distributions dense config aggregation
 nn nn.residual nn.embedding nn.graph nn.trunks
-scale mixture prior
+scale mixture context_prior prior
 posterior.climbing posterior.factor posterior.base posterior.collapsed posterior.graph posterior.per_part
 posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
