@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from compvae.checks import describe_invalid
 from compvae.config import (
+    CollapsedConfig,
     GraphConfig,
     LatentConfig,
     LinkedConfig,
@@ -19,12 +20,12 @@ from compvae.config import (
     ZNetworkConfig,
 )
 from compvae.errors import ConfigError
-from compvae.problems import Problem
+from compvae.problems.source import Source
 
 __all__ = ["PRESETS", "preset"]
 
 
-def _paper_curves(problem: Problem) -> ModelConfig:
+def _paper_curves(problem: Source) -> ModelConfig:
     """Appendix A.1.  Latent sizes by the tables (w 1024, z 256), which the text contradicts (errata)."""
     return ModelConfig(
         parts=problem.schema,
@@ -43,7 +44,7 @@ def _paper_curves(problem: Problem) -> ModelConfig:
     )
 
 
-def _paper_images(problem: Problem) -> ModelConfig:
+def _paper_images(problem: Source) -> ModelConfig:
     """Appendix A.2."""
     return ModelConfig(
         parts=problem.schema,
@@ -64,13 +65,15 @@ def _paper_images(problem: Problem) -> ModelConfig:
     )
 
 
-def _small_curves(problem: Problem) -> ModelConfig:
+def _small_curves(problem: Source) -> ModelConfig:
     """Category-owned blocks, plain sum, exact M-step, no z (theory, section 7, row 4); a pointwise link on A W / K, and
     the posterior at its peak in place of an encoder (docs/experiments.md, 7)."""
     return ModelConfig(
         parts=problem.schema,
+        context=problem.context,
         shape=problem.shape,
         scale="size" if problem.extensive else "none",
+        unit=problem.unit,
         latent=LatentConfig(w=3, blocks=True),
         prior=PriorConfig(fit="m_step", centre=0.5, spread=0.0),
         posterior=NewtonConfig(rounds=6),
@@ -78,7 +81,7 @@ def _small_curves(problem: Problem) -> ModelConfig:
     )
 
 
-def _small_images(problem: Problem) -> ModelConfig:
+def _small_images(problem: Source) -> ModelConfig:
     """Softmax over sites, M-step by colour (theory, section 5); one latent a site, a link of each channel's own values,
     and the posterior at its peak (docs/experiments.md, 8)."""
     return ModelConfig(
@@ -91,13 +94,14 @@ def _small_images(problem: Problem) -> ModelConfig:
     )
 
 
-def _small_feeder(problem: Problem) -> ModelConfig:
+def _small_feeder(problem: Source) -> ModelConfig:
     """Theory, section 5, "The shared factor": z above the parts, one z for the wholes of a day, x from W alone."""
     return ModelConfig(
         parts=problem.schema,
         context=problem.context,
         shape=problem.shape,
         scale="size",
+        unit=problem.unit,
         latent=LatentConfig(w=8, blocks=True, z=6, z_place="above"),
         prior=PriorConfig(spread=0.3, z_network=ZNetworkConfig(width=64, blocks=1)),
         posterior=NewtonConfig(rounds=2, z_network=ZNetworkConfig(width=128, blocks=1)),
@@ -105,14 +109,45 @@ def _small_feeder(problem: Problem) -> ModelConfig:
     )
 
 
-PRESETS: dict[str, dict[str, Callable[[Problem], ModelConfig]]] = {
+def _small_tables(problem: Source) -> ModelConfig:
+    """Own wholes: as the feeder where some share a factor, as the curves where parts are of kinds alone; parts with
+    continuous attributes need networks of these, and an encoder of W."""
+    if not problem.schema.countable:
+        return _small_continuous(problem)
+    if problem.rows_together == 1:
+        return _small_curves(problem)
+    config = _small_feeder(problem)
+    if problem.extensive:
+        return config
+    decoder = config.decoder.model_copy(update={"part_noise": False})
+    return config.model_copy(update={"scale": "none", "decoder": decoder})
+
+
+def _small_continuous(problem: Source) -> ModelConfig:
+    """A network prior of the attributes, the collapsed posterior, a joint link."""
+    return ModelConfig(
+        parts=problem.schema,
+        context=problem.context,
+        shape=problem.shape,
+        scale="size" if problem.extensive else "none",
+        unit=problem.unit,
+        latent=LatentConfig(w=32),
+        prior=PriorConfig(kind="network", embedding=16, hidden=128, floor=5e-3),
+        posterior=CollapsedConfig(width=256, blocks=2),
+        decoder=LinkedConfig(features=128, width=256, blocks=2, floor=0.01, noise_power=0.5),
+    )
+
+
+PRESETS: dict[str, dict[str, Callable[[Source], ModelConfig]]] = {
     "sines": {"paper": _paper_curves, "small": _small_curves},
     "colours": {"paper": _paper_images, "small": _small_images},
     "households": {"small": _small_feeder},
+    "meters": {"small": _small_feeder},
+    "tables": {"small": _small_tables},
 }
 
 
-def preset(problem: Problem, name: str) -> ModelConfig:
+def preset(problem: Source, name: str) -> ModelConfig:
     """The configuration of that name for this problem."""
     known = PRESETS.get(problem.name, {})
     if name not in known:

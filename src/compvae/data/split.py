@@ -10,17 +10,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["SHARE", "held_out"]
+__all__ = ["SHARE", "held_out", "shuffled"]
 
 SHARE = 0.2
 
 
 def held_out(names: Sequence[str], kind: str, seed: int, share: float = SHARE) -> np.ndarray:
     """True for those that are held out, (N,) bool: a share of them, rounded; of a single one none."""
-    order = sorted(range(len(names)), key=lambda i: _digest(names[i], kind, seed))
     chosen = np.zeros(len(names), bool)
-    chosen[order[: round(share * len(names))]] = True
+    chosen[shuffled(names, kind, seed)[: round(share * len(names))]] = True
     return chosen
+
+
+def shuffled(names: Sequence[str], kind: str, seed: int) -> np.ndarray:
+    """Positions of the names in an order that has nothing to do with them, (N,) int64."""
+    return np.array(sorted(range(len(names)), key=lambda i: _digest(names[i], kind, seed)), np.int64)
 
 
 def _digest(name: str, kind: str, seed: int) -> bytes:

@@ -109,7 +109,7 @@ class Trainer:
     def held_out_bound(self) -> float:
         """The bound of wholes that no step trains on, nats a whole; every process computes the same."""
         noise = Noise(self.config.seed, self.config.held_out, HELD_OUT)
-        batch = self.problem.draw(self.problem.max_parts, noise).to(self.engine.device, self.engine.dtype)
+        batch = self.problem.draw_held_out(noise).to(self.engine.device, self.engine.dtype)
         model = self.finished()
         with self.engine.autocast():
             return float(elbo(model, batch, noise.to(self.engine.device)).total.double().mean())
