@@ -46,7 +46,7 @@ def fit(
     A directory that is not empty needs resume=True.  A signal saves the run, then KeyboardInterrupt is raised.
     """
     paths = {"problem": problem, "profiles": profiles, "context": context}
-    named = {name: os.fspath(path) for name, path in paths.items() if path is not None}
+    named = {name: str(path) for name, path in paths.items() if path is not None}
     given = {**named, "preset": preset, "steps": steps, "seed": seed, **options}
     outcome = train_run(given, out, resume, minutes, show)
     if outcome.stopped:

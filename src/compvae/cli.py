@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from compvae.commands.data import data
 from compvae.commands.evaluate import evaluate
 from compvae.commands.generating import sample, tail
 from compvae.commands.observing import edit, infer
@@ -120,7 +121,8 @@ def train(
     from compvae.train.settings import read_options
 
     flags = {
-        "problem": problem, "profiles": profiles, "context": context, "preset": preset, "steps": steps, "seed": seed, "devices": devices, "batch": batch,
+        "problem": problem, "profiles": profiles, "context": context, "preset": preset,
+        "steps": steps, "seed": seed, "devices": devices, "batch": batch,
         "accelerator": accelerator, "precision": precision, "threads": threads, "rate": rate, "average": average,
         "patience": patience, "checkpoint_every": checkpoint_every,
     }  # fmt: skip
@@ -145,7 +147,7 @@ def train(
         raise typer.Exit(128 + outcome.stopped)
 
 
-for command in (sample, infer, edit, tail, evaluate, report):
+for command in (sample, infer, edit, tail, evaluate, report, data):
     app.command()(command)
 
 

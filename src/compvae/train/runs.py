@@ -143,13 +143,12 @@ def _without_data(stored: RunConfig, options: Mapping[str, Any], directory: Path
         return dict(options)
     kept = {"problem": stored.data.path, "profiles": stored.data.profiles, "context": stored.data.context}
     asked = settled({**kept, **{name: value for name, value in options.items() if value is not None}})
-    asked_for = {name: str(Path(value)) for name, value in options.items() if name in kept and value is not None}
-    now = from_plain_data(OwnData, asked.pop("data"), "data").places() if asked.get("data") else {}
-    if now != stored.data.places():
-        raise ConfigError(
-            f"the run in {directory} is about {stored.data.path}, not about {', '.join(asked_for.values())}; "
-            f"a resumed run keeps its data"
-        )
+    data = asked.pop("data", None)
+    now = {} if data is None else from_plain_data(OwnData, data, "data").places()
+    for name, place in stored.data.places().items():
+        if now.get(name) != place:
+            other = now.get(name) or options.get("problem")
+            raise ConfigError(f"{name} is {place} in {directory / CONFIG}, not {other}; a resumed run keeps its data")
     return asked
 
 

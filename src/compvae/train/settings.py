@@ -102,8 +102,8 @@ def settled(options: Mapping[str, Any]) -> dict[str, Any]:
     if not name or not there:
         known = ", ".join(problems.PROBLEMS)
         raise ConfigError(f"problem {name!r} is neither one of {known}, nor a file of readings, nor a directory")
-    texts = {flag: given.pop(flag, None) for flag in ("profiles", "context")}
-    data = own_data(name, **{flag: None if text is None else str(text) for flag, text in texts.items()})
+    profiles, context = given.pop("profiles", None), given.pop("context", None)
+    data = own_data(name, None if profiles is None else str(profiles), None if context is None else str(context))
     return {**given, "problem": data.kind, "data": data.model_dump(mode="json")}
 
 
