@@ -142,6 +142,8 @@ PRESETS: dict[str, dict[str, Callable[[Source], ModelConfig]]] = {
     "sines": {"paper": _paper_curves, "small": _small_curves},
     "colours": {"paper": _paper_images, "small": _small_images},
     "households": {"small": _small_feeder},
+}
+OWN_DATA: dict[str, dict[str, Callable[[Source], ModelConfig]]] = {
     "meters": {"small": _small_feeder},
     "tables": {"small": _small_tables},
 }
@@ -149,7 +151,7 @@ PRESETS: dict[str, dict[str, Callable[[Source], ModelConfig]]] = {
 
 def preset(problem: Source, name: str) -> ModelConfig:
     """The configuration of that name for this problem."""
-    known = PRESETS.get(problem.name, {})
+    known = {**PRESETS, **OWN_DATA}.get(problem.name, {})
     if name not in known:
         raise ConfigError(
             f"preset {name!r} is unknown for {problem.name}, the presets are {', '.join(known) or 'none'}"

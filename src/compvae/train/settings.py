@@ -101,7 +101,7 @@ def settled(options: Mapping[str, Any]) -> dict[str, Any]:
         there = False
     if not name or not there:
         known = ", ".join(problems.PROBLEMS)
-        raise ConfigError(f"problem {name!r} is neither one of {known}, nor a file of readings, nor a directory")
+        raise ConfigError(f"problem {name!r} is unknown: not one of {known}, no file, no directory")
     profiles, context = given.pop("profiles", None), given.pop("context", None)
     data = own_data(name, None if profiles is None else str(profiles), None if context is None else str(context))
     return {**given, "problem": data.kind, "data": data.model_dump(mode="json")}
