@@ -21,9 +21,7 @@ def read(path: Path) -> MeterDays:
 
 def kept(found: MeterDays) -> dict[tuple[str, int], np.ndarray]:
     """(meter, day since 1970) -> kW."""
-    return {
-        (found.meters[m], int(found.dates[d])): x for m, d, x in zip(found.meter, found.day, found.kw, strict=True)
-    }
+    return {(found.meters[m], int(found.dates[d])): x for m, d, x in zip(found.meter, found.day, found.kw, strict=True)}
 
 
 def assert_equals(found: MeterDays, kwh: np.ndarray) -> None:

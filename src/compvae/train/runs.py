@@ -20,6 +20,7 @@ from compvae.checks import from_plain_data
 from compvae.compose import Model
 from compvae.errors import CheckpointError, CompVAEError, ConfigError, MissingExtraError, OutputError
 from compvae.files import reason, write_atomic
+from compvae.problems import PROBLEMS
 from compvae.problems.own import OwnData
 from compvae.problems.source import OwnSource
 from compvae.storage import Provenance
@@ -141,10 +142,12 @@ def _without_data(stored: RunConfig, options: Mapping[str, Any], directory: Path
     """The options beside the data, whose paths must be those of the run; that files are the same is seen on opening."""
     if stored.data is None:
         return dict(options)
-    kept = {"problem": stored.data.path, "profiles": stored.data.profiles, "context": stored.data.context}
-    asked = settled({**kept, **{name: value for name, value in options.items() if value is not None}})
-    data = asked.pop("data", None)
-    now = {} if data is None else from_plain_data(OwnData, data, "data").places()
+    asked = {name: value for name, value in options.items() if value is not None}
+    if "data" not in asked and asked.get("problem") not in PROBLEMS:
+        data = stored.data
+        asked = settled({"problem": data.path, "profiles": data.profiles, "context": data.context, **asked})
+    given = asked.pop("data", None)
+    now = {} if given is None else from_plain_data(OwnData, given, "data").places()
     for name, place in stored.data.places().items():
         if now.get(name) != place:
             other = now.get(name) or options.get("problem")
