@@ -34,8 +34,8 @@ def assert_equals(found: MeterDays, kwh: np.ndarray) -> None:
             np.testing.assert_allclose(days[name(home), int(found.dates[0]) + day], x / hours, rtol=1e-6)
 
 
-@pytest.mark.parametrize("values", (24, 48, 96))
-@pytest.mark.parametrize("write", (write_long, write_wide, write_london))
+@pytest.mark.parametrize("values", [24, 48, 96])
+@pytest.mark.parametrize("write", [write_long, write_wide, write_london])
 def test_every_layout_and_resolution_gives_the_same_days_in_kw(write, values: int, tmp_path: Path) -> None:
     kwh = loads(3, 4, values)
     found = read(write(tmp_path / "meters.csv", kwh))
@@ -55,7 +55,7 @@ def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
     assert_equals(read(tmp_path / "wide.parquet"), kwh)
 
 
-@pytest.mark.parametrize(("unit", "factor"), (("wh", 1000), ("kw", 1), ("w", 1000)))
+@pytest.mark.parametrize(("unit", "factor"), [("wh", 1000), ("kw", 1), ("w", 1000)])
 def test_other_units_by_the_name_of_the_column(unit: str, factor: float, tmp_path: Path) -> None:
     kwh = loads(3, 2)  # hourly: kWh of a reading and mean kW are the same number
     assert_equals(read(write_long(tmp_path / "meters.csv", kwh * factor, unit)), kwh)
@@ -82,12 +82,12 @@ def test_a_gap_of_an_hour_is_filled_by_a_straight_line_and_counted(tmp_path: Pat
 
 @pytest.mark.parametrize(
     "places",
-    (
+    [
         [("m00", "04 10:00"), ("m00", "04 10:30"), ("m00", "04 11:00")],  # longer than an hour
         [("m00", f"04 {h:02}:00") for h in (6, 8, 10, 12, 14)],  # more than two hours in all
         [("m00", "04 00:00")],  # nothing before it
         [("m00", "04 23:30")],  # nothing after it
-    ),
+    ],
 )
 def test_a_day_with_larger_gaps_is_left_out_for_that_meter_alone(places, tmp_path: Path) -> None:
     found = read(edited(tmp_path / "m.csv", without(*places)))

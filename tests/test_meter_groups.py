@@ -45,7 +45,7 @@ def of(source: MeterGroups, held: bool) -> tuple[list[int], list[int]]:
     return homes, [d for d in range(DAYS) if source.held_days[d] == held]
 
 
-@pytest.mark.parametrize("held", (False, True))
+@pytest.mark.parametrize("held", [False, True])
 def test_a_whole_is_the_sum_of_different_homes_on_one_day_and_neighbours_share_the_day_not_the_homes(
     source: MeterGroups, held: bool
 ) -> None:

@@ -119,7 +119,7 @@ def test_fit_takes_paths_and_bands(files: dict[str, Path], tmp_path: Path) -> No
     assert [line["held_out"] for line in run.metrics if "held_out" in line]
 
 
-@pytest.mark.parametrize("npz", (True, False))
+@pytest.mark.parametrize("npz", [True, False])
 def test_a_directory_of_tables_with_shared_ids(npz: bool, tmp_path: Path) -> None:
     source = own_data(str(write_kinds(tmp_path / "data", npz=npz))).open()
     config = preset(source, "small")
@@ -182,7 +182,7 @@ def test_parts_with_a_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("file", "text", "words"),
-    (
+    [
         ("parts.csv", "whole_id,kind\nw0,low\n", "the whole 'w1' has no parts"),
         ("parts.csv", "whole_id,kind\nw99,low\n", "row 2, column 'whole_id': there is no whole 'w99'"),
         ("parts.csv", "whole_id,kind,count\nw0,low,1.5\n", "row 2, column 'count': '1.5' is not a whole number"),
@@ -190,7 +190,7 @@ def test_parts_with_a_place(tmp_path: Path) -> None:
         ("parts.csv", "kind\nlow\n", "'whole_id' is missing"),
         ("context.csv", "whole_id,shared_id\nw0,g0\n", "the whole 'w1' has none"),
         ("context.csv", "whole_id,level\nw0,1\nw1,2\nw99,3\n", "there is no whole 'w99'"),
-    ),
+    ],
 )
 def test_wrong_tables_are_refused(file: str, text: str, words: str, tmp_path: Path) -> None:
     directory = write_kinds(tmp_path / "data")
