@@ -144,6 +144,11 @@ class MeterGroups:
         context = [self._described(int(d)) if together else None for d in day]
         return Wholes(x, parts, context, names, [[self.days.meters[i] for i in row] for row in home])
 
+    def mean_kwh(self) -> dict[str, float]:
+        """Mean energy of a home's day, by profile."""
+        kind, energy = self.profiles.of[self.days.meter], self.days.daily_kwh
+        return {name: float(energy[kind == i].mean()) for i, name in enumerate(self.profiles.names)}
+
     @cached_property
     def _held(self) -> Pool:
         pool = self.pool()
