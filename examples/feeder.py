@@ -18,6 +18,7 @@ from compvae.problems.own import own_data
 
 FILES = ("meters.csv", "homes.csv", "days.csv")
 LEVELS = (0.5, 0.95, 0.99)
+DRAWS = 500
 
 
 def main() -> None:
@@ -33,7 +34,7 @@ def main() -> None:
         raise SystemExit(f"feeder: {error}") from None
 
 
-def feeder(directory: Path | None, out: Path, steps: int, seed: int, draws: int = 1000) -> dict[str, np.ndarray]:
+def feeder(directory: Path | None, out: Path, steps: int, seed: int, groups: int = 200) -> dict[str, np.ndarray]:
     """Returns what is shown: wholes by where they come from, the observed day by the model, and draws of it changed."""
     if directory is None:
         directory = out.with_name(f"{out.name}_data")
@@ -49,7 +50,7 @@ def feeder(directory: Path | None, out: Path, steps: int, seed: int, draws: int 
 
     # peaks of groups on held-out days: real ones, the model's, and homes added up as if they were independent
     size = min(10, source.max_parts)
-    ask = {"n": 200, "size": size, "seed": seed, "homes": "all"}
+    ask = {"n": groups, "size": size, "seed": seed, "homes": "all"}
     real, apart = source.held_out(**ask), source.held_out(**ask, together=False)
     drawn = np.concatenate([model.sample(parts, n=5, seed=i) for i, parts in enumerate(real.parts)])
     wholes = {"real": real.x, "model": drawn, "independent": apart.x}
@@ -60,7 +61,7 @@ def feeder(directory: Path | None, out: Path, steps: int, seed: int, draws: int 
 
     # what if: the same homes on the same day, but one of the smallest profile were of the largest
     parts = real.parts[0]
-    before, after = what_if(model, source, real.x[0], parts, real.context[0], draws)
+    before, after = what_if(model, source, real.x[0], parts, real.context[0])
     change = after.mean(0) - before
     print(f"\nwhat if, on {real.dates[0]} with {parts}: the mean day changes by {change.mean():+.2f} kW, most at "
           f"{int(change.argmax()) * source.days.minutes / 60:g} h by {change.max():+.2f} kW")  # fmt: skip
@@ -74,14 +75,13 @@ def what_if(
     x: np.ndarray,
     parts: dict[str, int],
     context: dict[str, object] | None,
-    draws: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The observed day as the model sees it, and draws of it with one home of the least profile made the greatest."""
     energy = source.mean_kwh()
     here = sorted((name for name, count in parts.items() if count), key=energy.__getitem__)
     smallest, largest = here[0], max(energy, key=energy.__getitem__)
     seen = model.infer(x, parts, context=context)
-    return seen.decode(), seen.replace({smallest: 1}, {largest: 1}).decode(n=draws, seed=1)
+    return seen.decode(), seen.replace({smallest: 1}, {largest: 1}).decode(n=DRAWS, seed=1)
 
 
 def example(parts: dict[str, int]) -> str:

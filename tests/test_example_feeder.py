@@ -20,10 +20,10 @@ def test_the_example_shows_peaks_and_a_what_if(tmp_path: Path, capsys: pytest.Ca
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     write_all(tmp_path / "data", homes=12, days=15)
-    found = example.feeder(tmp_path / "data", tmp_path / "run", steps=8, seed=0, draws=20)
+    found = example.feeder(tmp_path / "data", tmp_path / "run", steps=8, seed=0, groups=15)
     text = capsys.readouterr().out
     assert "homes on held-out days, kW" in text
     assert "what if, on 2021-05-" in text
-    assert found["after"].shape == (20, 24)
+    assert found["after"].shape == (example.DRAWS, 24)
     assert all(np.isfinite(values).all() for values in found.values())
     assert (tmp_path / "run" / "model" / "config.json").exists()

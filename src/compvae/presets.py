@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from compvae.checks import describe_invalid
 from compvae.config import (
-    CollapsedConfig,
     GraphConfig,
     LatentConfig,
     LinkedConfig,
@@ -110,10 +109,7 @@ def _small_feeder(problem: Source) -> ModelConfig:
 
 
 def _small_tables(problem: Source) -> ModelConfig:
-    """Own wholes: as the feeder where some share a factor, as the curves where parts are of kinds alone; parts with
-    continuous attributes need networks of these, and an encoder of W."""
-    if not problem.schema.countable:
-        return _small_continuous(problem)
+    """Own wholes with parts of kinds alone: as the feeder where some share a factor, else as the curves."""
     if problem.rows_together == 1:
         return _small_curves(problem)
     config = _small_feeder(problem)
@@ -123,18 +119,20 @@ def _small_tables(problem: Source) -> ModelConfig:
     return config.model_copy(update={"scale": "none", "decoder": decoder})
 
 
-def _small_continuous(problem: Source) -> ModelConfig:
-    """A network prior of the attributes, the collapsed posterior, a joint link."""
+def _small_places(problem: Source) -> ModelConfig:
+    """Own wholes whose parts have continuous attributes: a network prior of these, the posterior at its peak."""
     return ModelConfig(
         parts=problem.schema,
         context=problem.context,
         shape=problem.shape,
         scale="size" if problem.extensive else "none",
         unit=problem.unit,
-        latent=LatentConfig(w=32),
+        latent=LatentConfig(w=12),
         prior=PriorConfig(kind="network", embedding=16, hidden=128, floor=5e-3),
-        posterior=CollapsedConfig(width=256, blocks=2),
-        decoder=LinkedConfig(features=128, width=256, blocks=2, floor=0.01, noise_power=0.5),
+        posterior=NewtonConfig(rounds=2),
+        decoder=LinkedConfig(
+            link="pointwise", features=1, width=16, blocks=1, floor=0.02, part_noise=problem.extensive
+        ),
     )
 
 
@@ -146,6 +144,7 @@ PRESETS: dict[str, dict[str, Callable[[Source], ModelConfig]]] = {
 OWN_DATA: dict[str, dict[str, Callable[[Source], ModelConfig]]] = {
     "meters": {"small": _small_feeder},
     "tables": {"small": _small_tables},
+    "places": {"small": _small_places},
 }
 
 

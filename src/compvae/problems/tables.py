@@ -31,10 +31,9 @@ MAX_PADDED = 2**28  # numbers: wholes times the largest K
 class TableWholes:
     """Wholes of a dataset."""
 
-    name = "tables"
-
     def __init__(self, data: Dataset, split_seed: int = 0) -> None:
         self.data, self.split_seed = data, split_seed
+        self.name = "tables" if data.schema.countable else "places"  # which preset and recipe
         self.schema, self.shape = data.schema, tuple(data.x.shape[1:])
         self.context: tuple[Attribute, ...] = data.context.attributes
         self.shares = data.shared is not None
@@ -112,7 +111,7 @@ class TableWholes:
     def about(self) -> dict[str, Any]:
         """Counts and the split: what the run's data.json records."""
         return {
-            "kind": self.name,
+            "kind": "tables",
             "wholes": len(self.data.ids),
             "shape": list(self.shape),
             "attributes": [attribute.model_dump() for attribute in self.schema.attributes],
