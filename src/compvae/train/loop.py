@@ -134,7 +134,8 @@ class Trainer:
 
     def run(self, checkpoints: Checkpoints, observers: Sequence[Observer] = ()) -> int:
         """Train to the end.  Returns 0, or the signal by which the run was stopped, after saving."""
-        if self.state.step == 0 and not checkpoints.paths():
+        # one process decides: another that comes late would find the first one's checkpoint, and not join in saving
+        if self.engine.share(self.state.step == 0 and not checkpoints.paths()):
             self._save(checkpoints)
         with Signals() as signals:
             while self.state.step < self.config.recipe.steps:
