@@ -115,8 +115,8 @@ def _small_tables(problem: Source) -> ModelConfig:
     config = _small_feeder(problem)
     if problem.extensive:
         return config
-    decoder = config.decoder.model_copy(update={"part_noise": False})
-    return config.model_copy(update={"scale": "none", "decoder": decoder})
+    decoder = LinkedConfig(link="pointwise", features=1, width=16, blocks=1, floor=0.02)
+    return ModelConfig(**{**dict(config), "scale": "none", "decoder": decoder})
 
 
 def _small_places(problem: Source) -> ModelConfig:

@@ -21,17 +21,13 @@ from compvae.checks import from_plain_data
 from compvae.compose import Model
 from compvae.errors import CheckpointError, CompVAEError, ConfigError, MissingExtraError, OutputError
 from compvae.files import reason, write_atomic
-<<<<<<< HEAD
-from compvae.problems import PROBLEMS
-from compvae.problems.own import OwnData
-from compvae.problems.source import OwnSource
-=======
 from compvae.model import CompVAE
 from compvae.noise import Noise
-from compvae.problems import Problem
+from compvae.problems import PROBLEMS
+from compvae.problems.own import OwnData
+from compvae.problems.source import OwnSource, Source
 from compvae.shaping import BATCHES as SHAPE_BATCHES
 from compvae.shaping import shape_parts, shaped
->>>>>>> main
 from compvae.storage import Provenance
 from compvae.train.checkpoint import Checkpoints, read
 from compvae.train.engine import Engine, launch
@@ -292,7 +288,7 @@ class _Work:
         Model(model, provenance).save(self.directory / "model")
 
 
-def _fit_prior(model: CompVAE, problem: Problem, seed: int, steps: int) -> None:
+def _fit_prior(model: CompVAE, problem: Source, seed: int, steps: int) -> None:
     """What is fitted when all steps are done, in place; a short run is not worth a long fit."""
 
     def draw(noise: Noise) -> Batch:
