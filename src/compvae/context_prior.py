@@ -39,7 +39,7 @@ class ContextPrior(nn.Module):
         self.network = residual_stack(inputs, network.width, network.blocks, 2 * z, network.stem) if inputs else None
         self.mixture = residual_stack(inputs + 1, network.width, network.blocks, components * (1 + 2 * z))
         self.mixture.requires_grad_(False)  # no step of training moves it
-        self.register_buffer("fitted", torch.zeros((), dtype=torch.bool))
+        self.register_buffer("fitted", torch.zeros(()))  # 1 when it is; weights are floating-point numbers
 
     def forward(self, context: Tensor) -> Normal:
         """context: (B, E), a row of zeros where nothing is known -> normal over (B, Z)."""
@@ -83,7 +83,7 @@ class ContextPrior(nn.Module):
                 loss.backward()
                 optimiser.step()
         self.mixture.requires_grad_(False)
-        self.fitted.fill_(True)
+        self.fitted.fill_(1.0)
         return -float(loss.detach())
 
     def log_prob(self, z: Tensor, context: Tensor) -> Tensor:
