@@ -10,7 +10,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src" / "compvae"
 
 ORDER = """
-errors checks extras files noise parts batch context
+errors checks extras files noise parts walks batch context
 data.flat data.text data.wholes texts results progress
 problems.base problems.sines problems.colours
 problems.households.profiles problems.households.day problems.households.homes problems.households.feeder
@@ -20,7 +20,7 @@ nn nn.residual nn.embedding nn.graph nn.trunks
 scale prior
 posterior.base posterior.collapsed posterior.graph posterior.per_part posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
-model inference objective calibration generation
+model inference objective calibration generation composed
 tails.events tails.simulator tails.base tails.rejection tails.subset tails.pareto tails.proposal tails.importance
 tails history editing composition presets
 measures.measured measures.moments measures.energy measures.ks measures.edits measures.recovery measures.classifier
