@@ -8,7 +8,7 @@ import torch
 
 import compvae
 from compvae.compose import Model
-from compvae.composed import LIVE_TILE, Piece, can_join, draw_joined
+from compvae.composed import LIVE_TILE, can_join, draw_joined
 from compvae.errors import PartsError
 from compvae.noise import Noise
 from compvae.parts import Categorical, PartsSchema
@@ -80,12 +80,11 @@ def test_rows_that_are_run_together_are_those_run_alone() -> None:
     model = compvae.load("sines")
     assert can_join(model.network)
     assert not can_join(compvae.load("colours").network)
-    rows, given = torch.arange(LIVE_TILE), [{"3": 2, "7": 1}, {"1": 70}, {"9": 1}, {"10": 4, "2": 3}]
-    pieces = []
-    for seed, parts in enumerate(given):
-        counts = torch.tensor([model.parts.parse(parts).counts], dtype=torch.float64)
-        pieces.append(Piece(counts, None, model.compose(parts).source(seed, rows)))
+    given = [{"3": 2, "7": 1}, {"1": 70}, {"9": 1}, {"10": 4, "2": 3}]
+    pieces = [model.compose(parts).piece(seed) for seed, parts in enumerate(given)]
     for noise in (False, True):
         together = draw_joined(model.network, pieces, noise)
         for seed, (parts, x) in enumerate(zip(given, together, strict=True)):
             assert np.array_equal(x, model.compose(parts).decode(LIVE_TILE, seed, noise))
+    sampled = draw_joined(model.network, [model.compose(given[1]).piece(5, by_part=False)], noise=True)[0]
+    assert np.array_equal(sampled, model.sample(given[1], LIVE_TILE, 5))

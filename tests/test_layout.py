@@ -34,8 +34,11 @@ baselines.flow baselines.matching baselines.paper baselines
 evaluation.plan evaluation.rows evaluation.hidden evaluation.samples evaluation.edits evaluation.harness evaluation
 report.rows report.cases report.measuring report.claims report.exhibit report.curves report.images report.exhibits
 report.facts report.page report
+server server.limits server.faults server.metrics server.access server.hosts server.guard server.protocol
+server.schemas server.arrays server.lanes server.joining server.catalogue server.reading server.exact server.work
+server.app server.running
 commands commands.options commands.tally commands.generating commands.observing commands.evaluate commands.report
-cli __main__
+commands.serve cli __main__
 """.split()
 
 

@@ -16,6 +16,7 @@ from compvae.commands.generating import sample, tail
 from compvae.commands.observing import edit, infer
 from compvae.commands.options import AsJson, tell
 from compvae.commands.report import report
+from compvae.commands.serve import serve
 from compvae.errors import (
     CheckpointError,
     CompVAEError,
@@ -135,7 +136,7 @@ def train(
         raise typer.Exit(128 + outcome.stopped)
 
 
-for command in (sample, infer, edit, tail, evaluate, report):
+for command in (sample, infer, edit, tail, evaluate, report, serve):
     app.command()(command)
 
 

@@ -26,6 +26,15 @@ __all__ = ["Composed", "Piece", "can_join", "draw_joined"]
 LIVE_TILE = 32  # rows the networks see at once: few, because somebody waits for them
 
 
+@dataclass(frozen=True)
+class Piece:
+    """LIVE_TILE rows of one composition.  counts: (1, C).  context: (1, E) or None.  source: of these rows."""
+
+    counts: Tensor
+    context: Tensor | None
+    source: NormalSource
+
+
 class Composed:
     """p(x | parts) as a function of (seed, row, part)."""
 
@@ -36,7 +45,7 @@ class Composed:
         self._network, self._parts, self._keys = network, parts, keys
         self._by_kind = network.decoder.aggregation.plain_sum and network.config.latent.blocks
         self._tile = Tile(network, parts, context, LIVE_TILE, by_part=True)
-        self.source(0, torch.zeros(1, dtype=torch.int64))  # complains about keys now, not when it is decoded
+        self._source(0, torch.zeros(1, dtype=torch.int64))  # complains about keys now, not when it is decoded
 
     @property
     def parts(self) -> list[dict[str, str | float]]:
@@ -55,20 +64,18 @@ class Composed:
         for start in range(0, at_least_one(n, "n"), self._tile.height):
             rows = torch.arange(start, start + self._tile.height)
             stop = min(start + self._tile.height, n)
-            yield slice(start, stop), self._tile.draw(self.source(seed, rows), noise)[: stop - start].numpy()
+            yield slice(start, stop), self._tile.draw(self._source(seed, rows), noise)[: stop - start].numpy()
 
-    def source(self, seed: int, rows: Tensor) -> NormalSource:
+    def piece(self, seed: int, by_part: bool = True) -> Piece:
+        """The first LIVE_TILE rows, to be drawn beside others; by_part=False: with the numbers of sampling."""
+        rows = torch.arange(LIVE_TILE)
+        counts = torch.tensor([self._parts.counts], dtype=torch.float64)
+        source = self._source(seed, rows) if by_part else Noise(seed, rows)
+        return Piece(counts, None if self._tile.context is None else self._tile.context[:1], source)
+
+    def _source(self, seed: int, rows: Tensor) -> NormalSource:
         """The numbers of these rows.  rows: (R,) int64."""
         return PartNoise(Noise(seed, rows), self._parts, self._keys, self._by_kind)
-
-
-@dataclass(frozen=True)
-class Piece:
-    """LIVE_TILE rows of one composition.  counts: (1, C).  context: (1, E) or None.  source: of these rows."""
-
-    counts: Tensor
-    context: Tensor | None
-    source: NormalSource
 
 
 def can_join(network: CompVAE) -> bool:
