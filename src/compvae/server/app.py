@@ -15,7 +15,7 @@ from fastapi.responses import FileResponse, PlainTextResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from compvae import __version__
+import compvae
 from compvae.composed import LIVE_TILE
 from compvae.errors import CompVAEError
 from compvae.server import schemas, work
@@ -56,7 +56,7 @@ def build_app(
         desk.close()
 
     app = FastAPI(
-        title="compvae", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
+        title="compvae", version=compvae.__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
         description="A programmable generative model: wholes from their parts.",
     )  # fmt: skip
     _add_api(app, desk)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import torch
 
-from compvae import __version__, problems
+import compvae
+from compvae import problems
 from compvae.api import load, shipped
 from compvae.batch import unpad
 from compvae.compose import Model
@@ -31,9 +32,13 @@ TOLD = ("parts", "placed", "n", "tail_n", "edits", "quantile", "seconds")  # of 
 
 @dataclass(frozen=True)
 class Served:
-    """A model under the name it is asked for.  joins: its small requests can be run together."""
+    """A model under the name it is asked for.
+
+    source: as it was named to the server.  joins: its small requests can be run together.
+    """
 
     name: str
+    source: str
     model: Model
     problem: Problem | None
     joins: bool
@@ -44,7 +49,7 @@ class Served:
         model = load(source)
         path = Path(source).resolve()
         name = source if source in shipped() else path.parent.name if path.name == "model" else path.name
-        return cls(name, model, _problem(model), may_join(model, limits.joined))
+        return cls(name, source, model, _problem(model), may_join(model, limits.joined))
 
     @cached_property
     def start(self) -> Multiset:
@@ -72,6 +77,7 @@ class Served:
         config, problem = self.model.config, self.problem
         return ModelOut(
             name=self.name,
+            source=self.source,
             problem=None if problem is None else problem.name,
             summary="a model of your own data" if problem is None else problem.summary,
             shape=list(config.shape),
@@ -110,7 +116,7 @@ class Catalogue:
 
     def describe(self, limits: Limits) -> ModelsOut:
         """For the page."""
-        return ModelsOut(version=__version__, models=[one.describe(limits) for one in self.served.values()])
+        return ModelsOut(version=compvae.__version__, models=[one.describe(limits) for one in self.served.values()])
 
 
 def _problem(model: Model) -> Problem | None:

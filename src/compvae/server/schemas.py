@@ -197,6 +197,7 @@ class ModelOut(_Out):
     """What a page needs to know about a model to build itself."""
 
     name: str
+    source: str
     problem: str | None
     summary: str
     shape: list[int]
