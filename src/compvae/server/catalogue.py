@@ -26,7 +26,8 @@ from compvae.tails import EVENTS
 
 __all__ = ["Catalogue", "Served"]
 
-EXAMPLE_SIZES = (2, 3, 4, 6)
+EXAMPLE_SIZES = (3, 2, 4, 6)
+MANY_KINDS = 4  # up to so many parts of an example are all different
 TOLD = ("parts", "placed", "n", "tail_n", "edits", "quantile", "seconds")  # of the limits, for the page
 
 
@@ -58,14 +59,14 @@ class Served:
         if self.problem is None:
             part = Part(0, tuple((a.low + a.high) / 2 for a in self.model.parts.continuous))
             return Multiset(self.model.parts, ((part, 2 if kinds == 1 else 1),))
-        return _drawn(self.problem, 3, seed=4)
+        return _drawn(self.problem, 3, seed=40)
 
     @cached_property
     def examples(self) -> list[Example]:
         """Exact wholes to edit."""
         if self.problem is None:
             return []
-        drawn = [_drawn(self.problem, size, seed=size) for size in EXAMPLE_SIZES]
+        drawn = [_drawn(self.problem, size, seed=0) for size in EXAMPLE_SIZES]
         return [
             Example(title=f"{parts.size} parts", parts=parts.counted(), drawn=100 + number)
             for number, parts in enumerate(drawn)
@@ -132,8 +133,13 @@ def _problem(model: Model) -> Problem | None:
 
 
 def _drawn(problem: Problem, size: int, seed: int) -> Multiset:
-    """A composition as the problem draws them, places rounded so that they are easy to read."""
-    drawn = unpad(problem.draw_parts(torch.tensor([size]), Noise(seed, 1)), problem.schema)[0]
+    """The first composition from this seed on with as many kinds as it can have, places rounded to be read easily."""
+    kinds = min(size, problem.schema.n_kinds) if size <= MANY_KINDS else 1
+    while True:
+        drawn = unpad(problem.draw_parts(torch.tensor([size]), Noise(seed, 1)), problem.schema)[0]
+        if len({part.kind for part, _ in drawn.runs}) >= kinds:
+            break
+        seed += 1
     rounded = tuple((Part(part.kind, tuple(round(v, 2) for v in part.features)), count) for part, count in drawn.runs)
-    merged = Multiset(problem.schema, rounded)
-    return merged.canonical() if problem.schema.countable else merged
+    composition = Multiset(problem.schema, rounded)
+    return composition.canonical() if problem.schema.countable else composition

@@ -111,6 +111,7 @@ class TailIn(_Asked):
     quantile: float = Field(0.99, gt=0, lt=1)
     n: int = Field(32, ge=1, le=10**6)
     noise: bool = True
+    method: Literal["auto", "rejection", "subset", "importance"] = "auto"
 
 
 class _Out(BaseModel):

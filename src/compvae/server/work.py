@@ -69,8 +69,9 @@ def tail(asked: Asked, request: TailIn) -> Answer:
     """n wholes of the tail."""
     event = _within_time(EVENTS[request.event], asked)
     found = asked.served.model.tail(
-        asked.parts, event, request.quantile, request.n, request.seed, asked.context, request.noise
-    )
+        asked.parts, event, request.quantile, request.n, request.seed, asked.context, request.noise,
+        method=request.method,
+    )  # fmt: skip
     names = ("threshold", "threshold_interval", "probability", "cv", "ess", "method", "draws")
     about = {name: value for name, value in asdict(found).items() if name in names}
     told = {"event": request.event, "quantile": request.quantile, **about}

@@ -34,6 +34,7 @@ export class CurvePicture {
     this.repaint = () => this.last && ((this.form = ""), this.show(this.last));
     this.dark.addEventListener("change", this.repaint);
     box.replaceChildren();
+    box.parentElement.classList.add("curve");
   }
 
   size() {
@@ -108,6 +109,7 @@ export class CurvePicture {
     this.dark.removeEventListener("change", this.repaint);
     this.plot?.destroy();
     for (const name of ["role", "aria-label"]) this.box.removeAttribute(name);
+    this.box.parentElement.classList.remove("curve");
   }
 }
 

@@ -1,6 +1,6 @@
 // The Python and shell lines that do what the page shows.
 
-import { edited, quantileOf, state, toDict, toDicts } from "./state.js";
+import { edited, quantileOf, state, tailMethod, toDict, toDicts } from "./state.js";
 
 const json = (value) => JSON.stringify(value).replaceAll('":', '": ').replaceAll(',"', ', "').replaceAll(",{", ", {");
 const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
@@ -47,8 +47,8 @@ function compose(model, n, head) {
 function tail(model, n, head) {
   const q = Number(quantileOf(state.level).toPrecision(6));
   return {
-    python: `${head}extreme = model.tail(${python(model, state.parts)}, event=${json(state.event)}, quantile=${q}, n=${n}, seed=${state.seed}${contextPython()}, noise=${state.noise ? "True" : "False"})\nprint(extreme.probability, extreme.threshold)`,
-    shell: `compvae tail ${plain(model.source)} --parts ${shell(model, state.parts)}${contextShell()} --event ${state.event} --quantile ${q} -n ${n} --seed ${state.seed}${state.noise ? "" : " --no-noise"} --out tail.npz`,
+    python: `${head}extreme = model.tail(${python(model, state.parts)}, event=${json(state.event)}, quantile=${q}, n=${n}, seed=${state.seed}${contextPython()}, noise=${state.noise ? "True" : "False"}, method="${tailMethod()}")\nprint(extreme.probability, extreme.threshold)`,
+    shell: `compvae tail ${plain(model.source)} --parts ${shell(model, state.parts)}${contextShell()} --event ${state.event} --quantile ${q} --method ${tailMethod()} -n ${n} --seed ${state.seed}${state.noise ? "" : " --no-noise"} --out tail.npz`,
   };
 }
 

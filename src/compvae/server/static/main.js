@@ -5,7 +5,8 @@ import { CurvePicture, spark } from "./curves.js";
 import { ImagePicture, drawImage, isImage } from "./images.js";
 import { lines } from "./lines.js";
 import { covariates, element, palette, placedRows, steppers } from "./parts.js";
-import { continuous, edited, freeKey, fromDicts, nameOf, newSeed, permalink, quantileOf, restore, same, state, toDicts, total } from "./state.js";
+import { copy, save, saveCanvas } from "./take.js";
+import { continuous, edited, freeKey, fromDicts, nameOf, newSeed, permalink, quantileOf, restore, same, state, tailMethod, toDicts, total } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
 const queue = new Latest();
@@ -31,7 +32,7 @@ function request() {
   }
   const parts = toDicts(model, state.parts);
   if (state.mode === "tail") {
-    return ["tail", { ...base, parts, event: state.event, quantile: Number(quantileOf(state.level).toPrecision(6)), n: drawsOf(), noise: state.noise }];
+    return ["tail", { ...base, parts, event: state.event, quantile: Number(quantileOf(state.level).toPrecision(6)), n: drawsOf(), noise: state.noise, method: tailMethod() }];
   }
   const keys = model.countable ? null : state.parts.map((p) => p.key);
   return ["sample", { ...base, parts, n: drawsOf(), noise: state.noise, by_part: true, keys }];
@@ -60,7 +61,7 @@ function show(name, answer, since) {
   const took = performance.now() - since;
   const share = answer.milliseconds === undefined ? "" : `, ${answer.milliseconds.toFixed(0)} ms of it in the model`;
   const rows = (answer.draws?.rows ?? answer.x.rows).length;
-  $("status").textContent = `${rows} draws of ${total(current())} parts in ${took.toFixed(0)} ms${share}`;
+  $("status").textContent = `${rows} draws of ${plural(total(current()), "part")} in ${took.toFixed(0)} ms${share}`;
   requestAnimationFrame(() => setTimeout(() => {
     performance.measure("redraw", { start: since, end: performance.now(), detail: answer.milliseconds });
     document.body.dataset.drawn = Number(document.body.dataset.drawn ?? 0) + 1;
@@ -266,6 +267,7 @@ function setModel(name) {
   setMode(state.mode);
 }
 
+const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 const brief = (dicts) => fromDicts(model, dicts).map((p) => nameOf(p.kind) + (p.count > 1 ? ` × ${p.count}` : "")).join(", ");
 
 function begin(name) {
@@ -278,37 +280,13 @@ function begin(name) {
 
 // -- files, links, token -------------------------------------------------------------------------------------------
 
-function save(blob, name) {
-  const link = element("a", { href: URL.createObjectURL(blob), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-}
-
 async function download(kind) {
   try {
-    if (kind !== "png") return save(await file(...request(), kind), `${model.name}.${kind}`);
-    const from = picture.canvas();
-    const flat = element("canvas", { width: from.width, height: from.height });
-    const context = flat.getContext("2d");
-    context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--panel");
-    context.fillRect(0, 0, flat.width, flat.height);
-    context.drawImage(from, 0, 0);
-    flat.toBlob((blob) => save(blob, `${model.name}.png`));
+    if (kind === "png") saveCanvas(picture.canvas(), `${model.name}.png`);
+    else save(await file(...request(), kind), `${model.name}.${kind}`);
   } catch (error) {
     complain(error);
   }
-}
-
-async function copy(text, button) {
-  const before = button.textContent;
-  try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-  } catch {
-    button.textContent = "Select it and press Ctrl-C";
-    if (button.dataset.copy) getSelection().selectAllChildren($(button.dataset.copy));
-  }
-  setTimeout(() => (button.textContent = before), 1500);
 }
 
 function askToken() {
@@ -353,7 +331,7 @@ function listen() {
     }
   });
   $("link").addEventListener("click", () => copy(location.href, $("link")));
-  for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copy($(button.dataset.copy).textContent, button));
+  for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copy($(button.dataset.copy).textContent, button, $(button.dataset.copy)));
   $("ask-token").addEventListener("close", () => {
     setToken($("token").value);
     start();

@@ -8,14 +8,17 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
-export function paint(node, colour) {
+// Names of colours as the problem means them: its green is the full one.
+export function paint(node, name) {
+  const colour = name === "green" ? "lime" : name;
   if (CSS.supports("color", colour)) node.style.background = colour;
 }
 
 // -> update(parts): shows other counts without losing the focus
 export function steppers(box, model, change) {
   const rows = kinds(model).map((kind, index) => stepper(kind, index, change));
-  box.replaceChildren(element("div", { className: "steppers" }, ...rows.map((row) => row.node)));
+  const long = kinds(model).some((kind) => nameOf(kind).length > 4);
+  box.replaceChildren(element("div", { className: long ? "steppers long" : "steppers" }, ...rows.map((row) => row.node)));
   return (parts) => {
     const all = total(parts);
     const label = (kind) => JSON.stringify(kind);

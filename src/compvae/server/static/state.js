@@ -6,12 +6,15 @@
 export const MODES = ["compose", "edit", "tail"];
 const MAX_SEED = Number.MAX_SAFE_INTEGER;
 
-export const state = { model: "", mode: "compose", parts: [], context: {}, seed: 0, noise: false, view: "fan", observed: null, edits: [], event: "peak", level: 2 };
+export const state = { model: "", mode: "compose", parts: [], context: {}, seed: 0, noise: false, view: "fan", observed: null, edits: [], event: "peak", level: 1 };
 
 export const categorical = (model) => model.attributes.filter((a) => a.type === "categorical");
 export const continuous = (model) => model.attributes.filter((a) => a.type === "continuous");
 export const nameOf = (kind) => Object.values(kind).join(" ");
 export const quantileOf = (level) => 1 - 10 ** -level;
+
+// Rejection draws 20,000 wholes for the highest 1%; subset simulation takes a fraction of that.
+export const tailMethod = () => (state.level <= 1 ? "rejection" : "subset");
 
 // All kinds of a model: every combination of its categories.
 export function kinds(model) {
