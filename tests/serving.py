@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import uvicorn
 
 from compvae import problems
@@ -22,16 +23,17 @@ from compvae.server.app import build_app
 from compvae.server.catalogue import Catalogue
 from compvae.server.hosts import Door
 from compvae.server.limits import Limits
-from compvae.server.protocol import impatient
+from compvae.server.running import server_config
 from compvae.storage import Provenance
 
 
 @dataclass(frozen=True)
 class Running:
-    """port: where it listens.  log: what was written for each request."""
+    """port: where it listens.  log: what was written for each request.  client: speaks to it, from any thread."""
 
     port: int
     log: io.StringIO
+    client: httpx.Client
 
     @property
     def url(self) -> str:
@@ -44,18 +46,16 @@ def running(catalogue: Catalogue, limits: Limits | None = None, door: Door | Non
     limits, log = limits or Limits(), io.StringIO()
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        build_app(catalogue, limits, door, AccessLog(log)), http=impatient(limits.seconds), ws="none", lifespan="on",
-        log_config=None, access_log=False,
-    )  # fmt: skip
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(server_config(build_app(catalogue, limits, door, AccessLog(log)), limits))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     while not server.started:
         assert thread.is_alive()
         time.sleep(0.01)
+    port = listener.getsockname()[1]
     try:
-        yield Running(listener.getsockname()[1], log)
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
+            yield Running(port, log, client)
     finally:
         server.should_exit = True
         thread.join(timeout=20)

@@ -36,7 +36,7 @@ report.rows report.cases report.measuring report.claims report.exhibit report.cu
 report.facts report.page report
 server server.limits server.faults server.metrics server.access server.hosts server.guard server.protocol
 server.schemas server.arrays server.lanes server.joining server.catalogue server.reading server.exact server.work
-server.app server.running
+server.describing server.app server.running
 commands commands.options commands.tally commands.generating commands.observing commands.evaluate commands.report
 commands.serve cli __main__
 """.split()

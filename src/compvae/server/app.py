@@ -21,6 +21,7 @@ from compvae.errors import CompVAEError
 from compvae.server import schemas, work
 from compvae.server.access import AccessLog
 from compvae.server.catalogue import Catalogue
+from compvae.server.describing import describe
 from compvae.server.faults import FaultError, error_body
 from compvae.server.guard import Guard
 from compvae.server.hosts import Door
@@ -60,6 +61,7 @@ def build_app(
         description="A programmable generative model: wholes from their parts.",
     )  # fmt: skip
     _add_api(app, desk)
+    describe(app, list(catalogue.served), limits)
     _add_rest(app, metrics)
     _add_errors(app)
     return Guard(app, door or Door(), limits, metrics, log or AccessLog(None))
@@ -194,6 +196,10 @@ def _add_errors(app: FastAPI) -> None:
         if isinstance(found, FaultError):
             return error(found.status, str(found), found.headers())
         return error(422, str(found))
+
+    @app.exception_handler(Exception)  # raised again behind this answer, for the log
+    async def unforeseen(_: Request, found: Exception) -> Response:
+        return error(500, "an error of the server's own; its log says more")
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, found: HTTPException) -> Response:

@@ -51,12 +51,30 @@ class _RefusedError(Exception):
 
 
 class _Exchange:
-    """One request and its answer: counts the bytes, adds the headers, knows whether the answer has begun."""
+    """One request and its answer: counts the bytes, adds the headers, knows whether either is complete."""
 
-    def __init__(self, scope: Scope, send: Any) -> None:
-        self.scope, self._send = scope, send
+    def __init__(self, scope: Scope, receive: Any, send: Any) -> None:
+        self.scope, self._receive, self._send = scope, receive, send
         self.received = self.sent = self.status = 0
+        self.complete = False
         self.started = time.perf_counter()
+
+    async def receive(self) -> bytes:
+        """The next piece of the body."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise _GoneError
+        self.complete = not message.get("more_body")
+        piece: bytes = message.get("body", b"")
+        self.received += len(piece)
+        return piece
+
+    async def drain(self) -> None:
+        """Throw away what still comes, for a moment: a client cut off while it writes never reads the answer."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while not self.complete:
+                    await self.receive()
 
     async def send(self, message: Any) -> None:
         """To the client."""
@@ -98,7 +116,7 @@ class Guard:
         if scope["type"] != "http":  # no websockets here
             await send({"type": "websocket.close", "code": 1008})
             return
-        exchange = _Exchange(scope, send)
+        exchange = _Exchange(scope, receive, send)
         self.metrics.active += 1
         try:
             await self._within_time(exchange, receive)
@@ -114,9 +132,10 @@ class Guard:
         try:
             async with asyncio.timeout(self.limits.seconds):
                 self._admit(exchange.scope)
-                body = await self._body(exchange, receive)
+                body = await self._body(exchange)
                 await self.app(exchange.scope, _replay(body, receive), exchange.send)
         except _RefusedError as refused:
+            await exchange.drain()
             extra = {401: {"www-authenticate": "Bearer"}, 503: retry}.get(refused.status, {})
             await exchange.answer(refused.status, refused.message, extra)
         except TimeoutError:
@@ -140,20 +159,14 @@ class Guard:
         if scope["method"] == "POST" and headers.get("content-type", "").split(";")[0].strip() != "application/json":
             raise _RefusedError(415, "the body must be JSON: Content-Type: application/json")
 
-    async def _body(self, exchange: _Exchange, receive: Any) -> bytes:
+    async def _body(self, exchange: _Exchange) -> bytes:
         """All of it, counted as it comes."""
         chunks = []
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise _GoneError
-            chunks.append(message.get("body", b""))
-            exchange.received += len(chunks[-1])
+        while not exchange.complete:
+            chunks.append(await exchange.receive())
             if exchange.received > self.limits.body_bytes:
-                await _drain(receive)
                 raise self._too_large()
-            if not message.get("more_body"):
-                return b"".join(chunks)
+        return b"".join(chunks)
 
     def _too_large(self) -> _RefusedError:
         return _RefusedError(413, f"the body is too large, at most {self.limits.body_bytes:,} bytes are read")
@@ -166,14 +179,6 @@ class Guard:
         client = (scope.get("client") or ("",))[0]
         sizes = exchange.received, exchange.sent
         self.log.write(scope["method"], scope["path"], exchange.status, seconds, *sizes, client)
-
-
-async def _drain(receive: Any) -> None:
-    """Throw away what still comes, for a moment: a client that is cut off while it writes never reads the answer."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(DRAIN_SECONDS):
-            while (message := await receive())["type"] == "http.request" and message.get("more_body"):
-                pass
 
 
 def _replay(body: bytes, receive: Any) -> Any:

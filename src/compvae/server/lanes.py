@@ -7,6 +7,7 @@ run with: see :mod:`compvae.server.joining`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
 import time
@@ -41,7 +42,8 @@ class _Waiting:
 
     def tell(self, outcome: Any) -> None:
         """From the lane's thread: a value, or the exception it ended with."""
-        self.loop.call_soon_threadsafe(self._set, outcome)
+        with contextlib.suppress(RuntimeError):  # the server has ended meanwhile, and its loop with it
+            self.loop.call_soon_threadsafe(self._set, outcome)
 
     def _set(self, outcome: Any) -> None:
         if self.future.done():  # nobody waits any longer

@@ -12,7 +12,7 @@ class Limits:
     """Caps that keep every answer within seconds and megabytes, whoever asks.
 
     seconds: a request, from its first byte to the last of its answer.  parts: K.  placed: K, where parts are seen one
-    by one.  n: wholes of an answer.  values: n times the size of x.  work: K n size, where parts are seen one by one.
+    by one.  runs: entries of a composition.  n: wholes of an answer.  values: n times the size of x.  work: K n size, where parts are seen one by one.
     """
 
     body_bytes: int = 2**20
@@ -23,6 +23,7 @@ class Limits:
     joined: int = 8
     parts: int = 1_000_000
     placed: int = 64
+    runs: int = 1000
     n: int = 1000
     tail_n: int = 200
     values: int = 2_000_000

@@ -95,6 +95,8 @@ def read_edit(request: EditIn, catalogue: Catalogue, limits: Limits) -> Asked:
 
 def _read(request: Any, catalogue: Catalogue, limits: Limits) -> Asked:
     served = catalogue.get(request.model)
+    if len(request.parts) > limits.runs:
+        raise TooMuchError(f"parts: at most {limits.runs} entries, got {len(request.parts)}")
     parts = served.model.parts.parse(request.parts)
     read_context(served.model.config.context, request.context)
     _check_size(parts, served, limits)

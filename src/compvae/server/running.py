@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
 import threading
@@ -17,11 +18,12 @@ from compvae.files import reason
 from compvae.server.access import AccessLog
 from compvae.server.app import build_app
 from compvae.server.catalogue import Catalogue
+from compvae.server.guard import Guard
 from compvae.server.hosts import Door, is_loopback
 from compvae.server.limits import Limits
 from compvae.server.protocol import impatient
 
-__all__ = ["Address", "serve"]
+__all__ = ["Address", "serve", "server_config"]
 
 KEEP_ALIVE = 5
 BACKLOG = 128
@@ -61,17 +63,21 @@ def serve(
     """Serve these models until SIGINT or SIGTERM."""
     address.check()
     limits = limits or Limits()
-    listener = _bound(address)
-    app = build_app(Catalogue.of(models, limits), limits, address.door(), AccessLog(sys.stderr))
-    config = uvicorn.Config(
+    with contextlib.closing(_bound(address)) as listener:
+        app = build_app(Catalogue.of(models, limits), limits, address.door(), AccessLog(sys.stderr))
+        url = address.url(listener.getsockname()[1])
+        tell(url)
+        if browser:
+            threading.Timer(0.5, webbrowser.open, [url]).start()
+        uvicorn.Server(server_config(app, limits)).run(sockets=[listener])
+
+
+def server_config(app: Guard, limits: Limits) -> uvicorn.Config:
+    """How uvicorn runs the application."""
+    return uvicorn.Config(
         app, http=impatient(limits.seconds), ws="none", lifespan="on", log_config=None, access_log=False,
         server_header=False, timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=5, proxy_headers=False,
     )  # fmt: skip
-    url = address.url(listener.getsockname()[1])
-    tell(url)
-    if browser:
-        threading.Timer(0.5, webbrowser.open, [url]).start()
-    uvicorn.Server(config).run(sockets=[listener])
 
 
 def _bound(address: Address) -> socket.socket:

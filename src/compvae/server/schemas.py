@@ -14,7 +14,7 @@ __all__ = [
 MAX_SEED = 2**53 - 1  # what JavaScript counts exactly
 MAX_RUNS = 1000
 
-Name = Annotated[str, Field(min_length=1, max_length=100)]
+Name = Annotated[str, Field(min_length=1, max_length=60)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, le=10**9)]
 PartIn = Annotated[dict[Name, str | int | Number], Field(max_length=20)]

@@ -57,7 +57,7 @@ export class ImagePicture {
     if (rows.length > 1) {
       const { values, most } = deviation(rows);
       figures.push(...rows.slice(small.length ? 0 : 1).map((r, i) => ({ values: r, text: `draw ${i + (small.length ? 1 : 2)}` })));
-      figures.push({ values, text: `deviation, up to ${most.toFixed(2)}` });
+      figures.push({ values, text: `deviation, up to ${Number(most.toPrecision(1))}` });
     }
     while (this.thumbs.children.length > figures.length) this.thumbs.lastChild.remove();
     figures.forEach(({ values, text }, i) => {

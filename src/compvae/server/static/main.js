@@ -105,7 +105,7 @@ function showEdit({ x, before, after, draws, exact, rmse }) {
 
 function showTail({ x, probability, cv, threshold, draws, method }) {
   const odds = probability > 0 ? Math.round(1 / probability).toLocaleString("en") : "many";
-  $("told").textContent = `P(${state.event} ≥ ${threshold.toPrecision(4)} ${model.unit}) = ${probability.toPrecision(2)} ± ${(100 * cv).toFixed(0)}%: 1 in ${odds}, from ${draws.toLocaleString("en")} draws (${method}).`;
+  $("told").textContent = `P(${state.event} ≥ ${`${threshold.toPrecision(4)} ${model.unit}`.trim()}) = ${probability.toPrecision(2)} ± ${(100 * cv).toFixed(0)}%: 1 in ${odds}, from ${draws.toLocaleString("en")} draws (${method}).`;
   if (picture instanceof ImagePicture) {
     legend();
     picture.show({ image: x.rows[0], small: [], rows: x.rows, parts: state.parts });
@@ -239,9 +239,9 @@ function setMode(mode) {
   $("tail").hidden = mode !== "tail";
   $("alone").hidden = true;
   $("told").textContent = "";
-  $("view").disabled = isImage(model.shape);
+  $("view").hidden = $("view-label").hidden = isImage(model.shape);
   $("example").value = model.examples.findIndex((e) => e.drawn === state.observed?.drawn);
-  const where = model.countable ? "How many of each." : "Click the image to put a part there; drag parts, or move them with the arrow keys.";
+  const where = model.countable ? `How many of each ${model.attributes.map((a) => a.name).join(" and ")}.` : "Click the image to put a part there; drag parts, or move them with the arrow keys.";
   $("parts-hint").textContent = mode === "edit" ? `${where} Changes are edits of the observed whole.` : where;
 }
 
