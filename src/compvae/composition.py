@@ -30,7 +30,7 @@ __all__ = ["Composition"]
 
 TILE_WHOLES = 32  # wholes the networks see at once
 TILE_DRAWS = 8  # draws of each of them
-TILE_DRAWS_OF_ONE = 128  # the same where there is one whole
+TILE_DRAWS_OF_ONE = 32  # the same where there is one whole
 ROW_STRIDE = 2**32  # between the noise of one whole and of the next
 
 Described = list[dict[str, str | float]]

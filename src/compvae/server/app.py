@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -36,6 +37,7 @@ __all__ = ["build_app"]
 Route = TypeVar("Route", bound=Callable[..., Any])
 
 STATIC = Path(__file__).parent / "static"
+PLAIN = re.compile(r"[\w-]{1,40}", re.ASCII)  # names of fields, numbers of entries; nothing else is sent back
 UNION_MARKS = ("constrained-", "function-")  # how pydantic names the members of a union, which no caller knows
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ErrorOut} for status in (400, 401, 403, 404, 408, 413, 415, 422, 503)
@@ -184,12 +186,12 @@ def _add_errors(app: FastAPI) -> None:
     async def invalid(_: Request, found: RequestValidationError) -> Response:
         first = found.errors()[0]
         steps = [str(step) for step in first["loc"] if step != "body"]
-        where = ".".join(step for step in steps if "[" not in step and not step.startswith(UNION_MARKS))
+        where = ".".join(step for step in steps if PLAIN.fullmatch(step) and not step.startswith(UNION_MARKS))
         if first["type"] == "json_invalid":
             return error(422, "the body is not JSON that can be read")
         more = len(found.errors()) - 1
         also = f" (and {more} more)" if more else ""
-        return error(422, f"{where[:100]}: {first['msg'].removeprefix('Value error, ')}{also}".removeprefix(": "))
+        return error(422, f"{where}: {first['msg'].removeprefix('Value error, ')}{also}".removeprefix(": "))
 
     @app.exception_handler(CompVAEError)
     async def refused(_: Request, found: CompVAEError) -> Response:

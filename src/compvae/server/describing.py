@@ -1,4 +1,4 @@
-"""The description of the API (OpenAPI) says what this server takes: its models, and its limits where they are tighter."""
+"""The description of the API (OpenAPI) says what this server takes: its models, and its own limits."""
 
 from __future__ import annotations
 

@@ -11,8 +11,10 @@ __all__ = ["Limits"]
 class Limits:
     """Caps that keep every answer within seconds and megabytes, whoever asks.
 
-    seconds: a request, from its first byte to the last of its answer.  parts: K.  placed: K, where parts are seen one
-    by one.  runs: entries of a composition.  n: wholes of an answer.  values: n times the size of x.  work: K n size, where parts are seen one by one.
+    seconds: a request, from its first byte to the last of its answer.  connections: requests at once.  queue: jobs that
+    wait in a lane.  window: seconds in which small jobs gather.  joined: how many of them are run together.
+    parts: K.  placed: K, where parts are seen one by one.  runs: entries of a composition.  n: wholes of an answer.
+    values: n times the size of x.  work: K n size, where parts are seen one by one.
     """
 
     body_bytes: int = 2**20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 __all__ = [
     "EditIn", "EditOut", "EditStep", "Encoding", "ErrorOut", "InferIn", "InferOut", "ModelOut", "ModelsOut", "PartsIn",
@@ -16,7 +16,8 @@ MAX_RUNS = 1000
 
 Name = Annotated[str, Field(min_length=1, max_length=60)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0, le=10**9)]
+Whole = Annotated[int, BeforeValidator(lambda value: _whole(value))]
+Count = Annotated[Whole, Field(ge=0, le=10**9)]
 PartIn = Annotated[dict[Name, str | int | Number], Field(max_length=20)]
 PartsIn = Annotated[
     dict[Name, Count] | list[PartIn],
@@ -28,9 +29,14 @@ PartsIn = Annotated[
 ]
 ContextIn = Annotated[dict[Name, str | int | Number | None], Field(max_length=50)]
 Wholes = list[Number] | list[list[Number]] | list[list[list[Number]]]
-Seed = Annotated[int, Field(ge=0, le=MAX_SEED, description="Decides everything random.")]
+Seed = Annotated[Whole, Field(ge=0, le=MAX_SEED, description="Decides everything random.")]
 Encoding = Literal["list", "base64", "npz", "csv"]
 Event = Literal["peak", "energy", "ramp"]
+
+
+def _whole(value: object) -> object:
+    """JSON knows one kind of number: 3.0 is 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class _In(BaseModel):
@@ -50,10 +56,10 @@ class _Asked(_In):
 class SampleIn(_Asked):
     """n wholes ~ p(x | parts)."""
 
-    n: int = Field(32, ge=1, le=10**6)
+    n: Whole = Field(32, ge=1, le=10**6)
     noise: bool = Field(True, description="With the observation noise.")
     by_part: bool = Field(False, description="Latents belong to parts: with one seed, what is not changed stays.")
-    keys: list[Annotated[int, Field(ge=0, lt=100_000)]] | None = Field(
+    keys: list[Annotated[Whole, Field(ge=0, lt=100_000)]] | None = Field(
         None, max_length=MAX_RUNS, description="Identities of the parts, in their order; with by_part."
     )
 
@@ -67,7 +73,7 @@ class SampleIn(_Asked):
 class TruthIn(_Asked):
     """n exact wholes, where the true process is known."""
 
-    n: int = Field(1, ge=1, le=10**6)
+    n: Whole = Field(1, ge=1, le=10**6)
 
 
 class InferIn(_Asked):
@@ -100,7 +106,7 @@ class EditIn(InferIn):
     """Take parts of one observed whole away, put others in, step by step."""
 
     edits: list[EditStep] = Field(default_factory=list, max_length=MAX_RUNS)
-    n: int = Field(0, ge=0, le=10**6, description="Draws of the edited whole, beside its mean.")
+    n: Whole = Field(0, ge=0, le=10**6, description="Draws of the edited whole, beside its mean.")
     noise: bool = Field(False, description="Draws with the observation noise.")
 
 
@@ -109,7 +115,7 @@ class TailIn(_Asked):
 
     event: Event = "peak"
     quantile: float = Field(0.99, gt=0, lt=1)
-    n: int = Field(32, ge=1, le=10**6)
+    n: Whole = Field(32, ge=1, le=10**6)
     noise: bool = True
     method: Literal["auto", "rejection", "subset", "importance"] = "auto"
 

@@ -78,7 +78,7 @@ export class ImagePicture {
       paint(button, nameOf(part.kind));
       const where = this.axes.map((a) => `${a.name} ${round(part.place[a.name])}`).join(", ");
       button.ariaLabel = `${nameOf(part.kind)} at ${where}; arrow keys move it, Delete removes it`;
-      button.part = part;
+      button.shown = part;
     });
   }
 
@@ -94,7 +94,7 @@ export class ImagePicture {
       if (held) this.hands.move(index, this.placeAt(event), true);
       held = false;
     });
-    button.addEventListener("keydown", (event) => this.key(event, index, button.part));
+    button.addEventListener("keydown", (event) => this.key(event, index, button.shown));
     this.buttons.push(button);
     this.stage.append(button);
     return button;
