@@ -2,18 +2,15 @@
 
     python benchmarks/screenshots.py
 
-Needs /usr/bin/chromium.  Palettes of 128 colours keep the files small.
+Needs /usr/bin/chromium.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-
-from PIL import Image
 
 from server import ours, serving
 
@@ -82,9 +79,8 @@ def main() -> None:
             page = opened(browser, size, scheme)
             act(page)
             page.evaluate("scrollTo(0, 0)")
-            image = Image.open(io.BytesIO(page.screenshot())).convert("RGB").quantize(128)
             path = out / f"playground-{name}.png"
-            image.save(path, optimize=True)
+            page.screenshot(path=path)
             print(path, path.stat().st_size)
             page.close()
         browser.close()

@@ -148,6 +148,7 @@ def test_a_link_brings_the_state_back(visitor: Visitor) -> None:
     visitor.open()
     visitor.click("[aria-label='one 8 more']")
     visitor.click("#new-draw")
+    page.wait_for_timeout(500)  # the address follows a little later
     link, python, picture = page.url, page.inner_text("#python"), visitor.picture()
     visitor.open(link.partition("#")[2].join(["#", ""]))
     assert page.inner_text("#python") == python
@@ -185,7 +186,7 @@ def test_sites_are_put_dragged_and_removed(visitor: Visitor) -> None:
         page.mouse.up()
 
     visitor.after(drag)
-    page.wait_for_timeout(300)
+    page.wait_for_timeout(500)
     parts, keys = _state(page)["parts"], [part["key"] for part in _state(page)["parts"]]
     assert parts[-1]["place"] == pytest.approx({"x": 0.5, "y": -0.5}, abs=0.02)
     dicts = [{**part["kind"], **part["place"]} for part in parts]

@@ -104,7 +104,8 @@ class Lane:
         if first is None:
             return [], True
         batch, until = [first], time.perf_counter() + self.limits.window
-        while self.together is not None and len(batch) < self.limits.joined:
+        # nobody else is there to wait for where all requests are in hand
+        while self.together is not None and len(batch) < min(self.limits.joined, self.metrics.active):
             try:
                 more = self._queue.get(timeout=max(0.0, until - time.perf_counter()))
             except queue.Empty:

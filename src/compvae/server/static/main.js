@@ -15,6 +15,7 @@ let model = null;
 let picture = null;
 let updateSteppers = null;
 let nextKind = null;
+let linking = 0;
 let started = 0; // when the user did what is being answered
 
 const drawsOf = () => (isImage(model.shape) ? 8 : 32);
@@ -224,7 +225,8 @@ function refresh() {
   const text = lines(model, drawsOf());
   $("python").textContent = text.python;
   $("shell").textContent = text.shell;
-  history.replaceState(null, "", permalink());
+  clearTimeout(linking); // browsers refuse to change the address at every step of a drag
+  linking = setTimeout(() => history.replaceState(null, "", permalink()), 150);
 }
 
 function setMode(mode) {
@@ -330,7 +332,7 @@ function listen() {
       complain(error);
     }
   });
-  $("link").addEventListener("click", () => copy(location.href, $("link")));
+  $("link").addEventListener("click", () => copy(new URL(permalink(), location.href).href, $("link")));
   for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copy($(button.dataset.copy).textContent, button, $(button.dataset.copy)));
   $("ask-token").addEventListener("close", () => {
     setToken($("token").value);
