@@ -90,9 +90,9 @@ def test_requests_from_the_description(server: Running, label: str, mode: Genera
     with session:
         ask()
     if mode is GenerationMode.POSITIVE:
-        assert seen[200] >= 3, seen
+        assert seen[200], seen
     elif "POST" in label:
-        assert seen[422] >= 3, seen
+        assert seen[422], seen
     print(label, mode.value, dict(seen))
     if os.environ.get("COMPVAE_SCHEMA_TALLY"):
         with open(os.environ["COMPVAE_SCHEMA_TALLY"], "a") as tally:

@@ -63,7 +63,7 @@ def build_app(
         description="A programmable generative model: wholes from their parts.",
     )  # fmt: skip
     _add_api(app, desk)
-    describe(app, list(catalogue.served), limits)
+    describe(app, catalogue, limits)
     _add_rest(app, metrics)
     _add_errors(app)
     return Guard(app, door or Door(), limits, metrics, log or AccessLog(None))

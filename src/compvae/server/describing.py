@@ -6,14 +6,16 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from compvae.server.catalogue import Catalogue
 from compvae.server.limits import Limits
 
 __all__ = ["describe"]
 
 
-def describe(app: FastAPI, models: list[str], limits: Limits) -> None:
+def describe(app: FastAPI, catalogue: Catalogue, limits: Limits) -> None:
     """Replace the general description by that of this server."""
-    general = app.openapi
+    general, models = app.openapi, list(catalogue.served)
+    longest = max(axis for one in catalogue.served.values() for axis in one.model.shape)
 
     def described() -> dict[str, Any]:
         schema = general()
@@ -21,6 +23,7 @@ def describe(app: FastAPI, models: list[str], limits: Limits) -> None:
             fields = request.get("properties", {})
             if name.endswith("In"):
                 _tighten(fields, models, limits.tail_n if name == "TailIn" else limits.n, limits)
+                _bound_lists(fields, ("x",), longest)
             elif name == "EditStep":
                 _bound_lists(fields, ("remove", "add"), limits.runs)
         return schema

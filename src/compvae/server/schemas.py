@@ -18,7 +18,7 @@ Name = Annotated[str, Field(min_length=1, max_length=60)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Whole = Annotated[int, BeforeValidator(lambda value: _whole(value))]
 Count = Annotated[Whole, Field(ge=0, le=10**9)]
-PartIn = Annotated[dict[Name, str | int | Number], Field(max_length=20)]
+PartIn = Annotated[dict[Name, str | int | Number], Field(max_length=10)]
 PartsIn = Annotated[
     dict[Name, Count] | list[PartIn],
     Field(
@@ -27,7 +27,7 @@ PartsIn = Annotated[
         max_length=MAX_RUNS,
     ),
 ]
-ContextIn = Annotated[dict[Name, str | int | Number | None], Field(max_length=50)]
+ContextIn = Annotated[dict[Name, str | int | Number | None], Field(max_length=10)]
 Wholes = list[Number] | list[list[Number]] | list[list[list[Number]]]
 Seed = Annotated[Whole, Field(ge=0, le=MAX_SEED, description="Decides everything random.")]
 Encoding = Literal["list", "base64", "npz", "csv"]
@@ -40,7 +40,7 @@ def _whole(value: object) -> object:
 
 
 class _In(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, str_max_length=200)
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, str_max_length=60)
 
 
 class _Asked(_In):
