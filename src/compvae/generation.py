@@ -51,7 +51,7 @@ def generate(
 
     z = model.z_above(context, like).rsample(noise, "z") if place == "above" else None
     if model.decoder.aggregation.plain_sum and (model.config.latent.blocks or not by_part):
-        code = model.prior.of_sum(parts, z).rsample(noise, "w")
+        code = model.prior.draw_sum(parts, z, noise, "w")
     else:
         code = model.aggregate(model.prior.of_parts(parts.padded(), z).rsample(noise, "w"), parts)
     if place == "below":

@@ -3,6 +3,8 @@
 The j-th part of a kind has its own eps_j, so that one more part adds its own draw and leaves the others as they are.
 B(n) costs O(log n): the first steps are drawn one by one, later ones by blocks of double size, and inside a block by
 the Brownian bridge, half given whole ~ N(whole / 2, size / 4).  Parts with a place have a key, and numbers by key.
+Where a part's shape is a mixture, its component is its own too; what is Gaussian given the components follows the walk,
+and stays with its part exactly where the components of a kind have one covariance.
 """
 
 from __future__ import annotations
