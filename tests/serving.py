@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from compvae.server.app import build_app
 from compvae.server.catalogue import Catalogue
 from compvae.server.hosts import Door
 from compvae.server.limits import Limits
-from compvae.server.running import server_config
+from compvae.server.running import Address, bound, server_config
 from compvae.storage import Provenance
 
 
@@ -44,8 +43,7 @@ class Running:
 def running(catalogue: Catalogue, limits: Limits | None = None, door: Door | None = None) -> Iterator[Running]:
     """Serve until the block ends."""
     limits, log = limits or Limits(), io.StringIO()
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+    listener = bound(Address(port=0))
     server = uvicorn.Server(server_config(build_app(catalogue, limits, door, AccessLog(log)), limits))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()

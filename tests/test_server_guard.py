@@ -7,13 +7,17 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
 
 from calls import call
 from compvae.errors import CompVAEError
+from compvae.server.app import build_app
 from compvae.server.catalogue import Catalogue
+from compvae.server.guard import Guard
 from compvae.server.hosts import Door
 from compvae.server.limits import Limits
 from compvae.server.running import Address
@@ -179,6 +183,26 @@ def test_the_command_refuses_what_is_not_safe(arguments: tuple[str, ...], code: 
     assert found == code
     assert said in told
     assert "Traceback" not in told
+
+
+def test_answers_are_sent_at_once(catalogue: Catalogue) -> None:
+    """Nagle's algorithm would hold the body of an answer back until the client acknowledged its head: 40 ms."""
+    seen: list[int] = []
+
+    class Watched(Guard):
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http":
+                connection = send.__self__.transport.get_extra_info("socket")
+                seen.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            await super().__call__(scope, receive, send)
+
+    with patch("serving.build_app", lambda *given: Watched(*_pieces(build_app(*given)))), running(catalogue) as watched:
+        assert watched.client.get("/healthz").status_code == 200
+    assert seen[-1] != 0
+
+
+def _pieces(guard: Guard) -> tuple[Any, ...]:
+    return guard.app, guard.door, guard.limits, guard.metrics, guard.log
 
 
 def test_addresses_and_what_to_open() -> None:

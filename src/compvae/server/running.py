@@ -23,7 +23,7 @@ from compvae.server.hosts import Door, is_loopback
 from compvae.server.limits import Limits
 from compvae.server.protocol import impatient
 
-__all__ = ["Address", "serve", "server_config"]
+__all__ = ["Address", "bound", "serve", "server_config"]
 
 KEEP_ALIVE = 5
 BACKLOG = 128
@@ -63,7 +63,7 @@ def serve(
     """Serve these models until SIGINT or SIGTERM."""
     address.check()
     limits = limits or Limits()
-    with contextlib.closing(_bound(address)) as listener:
+    with contextlib.closing(bound(address)) as listener:
         app = build_app(Catalogue.of(models, limits), limits, address.door(), AccessLog(sys.stderr))
         url = address.url(listener.getsockname()[1])
         tell(url)
@@ -80,9 +80,11 @@ def server_config(app: Guard, limits: Limits) -> uvicorn.Config:
     )  # fmt: skip
 
 
-def _bound(address: Address) -> socket.socket:
+def bound(address: Address) -> socket.socket:
+    """A socket that listens there."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends at once (TCP_NODELAY) where a socket says it is TCP; else an answer waits 40 ms for the client's ACK
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((address.host, address.port))
