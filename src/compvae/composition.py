@@ -9,7 +9,7 @@ decoded with the same seed have the same latents where they have the same parts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -18,9 +18,11 @@ from torch import Tensor
 
 from compvae.batch import Batch, Parts, Shared, collate
 from compvae.checks import allocate, at_least_one
+from compvae.dense import DenseNormal
 from compvae.editing import Group, edited
 from compvae.errors import DataError, PartsError
 from compvae.history import History
+from compvae.inference import infer
 from compvae.model import CompVAE
 from compvae.noise import Noise, Still
 from compvae.parts import Multiset, PartsBatch
@@ -40,12 +42,32 @@ class Observed:
     """The wholes a lineage of compositions began with.
 
     batch: parts in canonical order.  single: x had no row axis.  seed: of the lineage.
+    found: q of the wholes that were looked at last, by the first of them, where it is the same for every draw.
     """
 
     network: CompVAE
     batch: Batch
     single: bool
     seed: int
+    found: dict[int, DenseNormal] = field(default_factory=dict, compare=False)
+
+    def rows(self, rows: Tensor, shared: Shared | None = None) -> Batch:
+        """Some of the wholes.  rows: (R,) int64."""
+        context = None if self.batch.context is None else self.batch.context[rows]
+        return Batch(self.batch.x[rows], self.batch.parts.rows(rows), context, shared)
+
+    @torch.no_grad()
+    def known(self, tile: Tensor) -> DenseNormal | None:
+        """q of the wholes of a tile, found once for all draws and edits of them.  tile: (R,) int64."""
+        if not self.network.posterior.certain:
+            return None
+        first = int(tile[0])
+        if first not in self.found:
+            q = infer(self.network, self.rows(tile), Still(len(tile))).q
+            assert isinstance(q, DenseNormal)
+            self.found.clear()  # of one tile, so that memory does not grow with the number of wholes
+            self.found[first] = q
+        return self.found[first]
 
 
 class Composition:
@@ -118,11 +140,11 @@ class Composition:
         )
         for rows, tile in self._tiles():
             if n is None:
-                out[0, rows] = self._whole(tile, Still(len(tile)), noise)[: len(rows)]
+                out[0, rows] = self._whole(tile, 1, Still(len(tile)), noise)[: len(rows)]
                 continue
             for start, draws in self._draws(n):
                 identity = (draws[:, None] + tile * ROW_STRIDE).flatten()
-                x = self._whole(tile.repeat(len(draws)), Noise(seed, identity, self._observed.seed), noise)
+                x = self._whole(tile, len(draws), Noise(seed, identity, self._observed.seed), noise)
                 x = x.reshape(len(draws), len(tile), *x.shape[1:])[: n - start, : len(rows)]
                 out[start : start + len(x), rows] = x
         if self._observed.single:
@@ -157,13 +179,12 @@ class Composition:
         for start in range(0, n, size):
             yield start, torch.arange(start, start + size)
 
-    def _whole(self, rows: Tensor, noise: Noise, noisy: bool) -> np.ndarray:
-        """x of these rows, each with its own noise, (R, *shape).  rows: (R,) int64."""
-        batch = self._observed.batch
-        context = None if batch.context is None else batch.context[rows]
-        tile = Batch(batch.x[rows], batch.parts.rows(rows), context, self._shared(rows))
-        groups = [group.rows(rows) for group in self._groups]
-        x = edited(self._observed.network, tile, groups, self._now.rows(rows), noise)
+    def _whole(self, tile: Tensor, draws: int, noise: Noise, noisy: bool) -> np.ndarray:
+        """x of a tile of wholes, so many draws of each, (draws R, *shape).  tile: (R,) int64."""
+        rows, q = tile.repeat(draws), self._observed.known(tile)
+        known = None if q is None else q.rows(torch.arange(len(tile)).repeat(draws))
+        batch, groups = self._observed.rows(rows, self._shared(rows)), [group.rows(rows) for group in self._groups]
+        x = edited(self._observed.network, batch, groups, self._now.rows(rows), noise, known)
         return (x.rsample(noise, "x") if noisy else x.mean).float().numpy()
 
     def _shared(self, rows: Tensor) -> Shared | None:

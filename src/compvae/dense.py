@@ -66,6 +66,13 @@ class DenseNormal:
         self.mean = (prior.mean + self._deviation * shift.view_as(prior.mean)).masked_fill(~self.mask, 0.0)
         self._root = root_of(precision).to(prior.mean.dtype)
 
+    def rows(self, rows: Tensor) -> DenseNormal:
+        """Some of the rows, each as often as it is named.  rows: (R,) int64."""
+        chosen = object.__new__(DenseNormal)
+        chosen.mask, chosen.mean = self.mask[rows], self.mean[rows]
+        chosen._deviation, chosen._root = self._deviation[rows], self._root[rows]
+        return chosen
+
     @property
     def variance(self) -> Tensor:
         """Diagonal of the covariance, (B, *): S_i times the squared length of column i of L^-1, P = L L^T."""

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from compvae.batch import Batch, PaddedParts, Parts
+from compvae.dense import DenseNormal
 from compvae.distributions import Normal
 from compvae.inference import Inferred, infer
 from compvae.model import CompVAE
@@ -50,13 +51,20 @@ class Group:
 
 
 @torch.no_grad()
-def edited(model: CompVAE, batch: Batch, groups: Sequence[Group], now: Parts, noise: Noise) -> Normal:
+def edited(
+    model: CompVAE,
+    batch: Batch,
+    groups: Sequence[Group],
+    now: Parts,
+    noise: Noise,
+    known: DenseNormal | None = None,
+) -> Normal:
     """p(x | ..) of the edited wholes at one draw of their latents, over (B, *shape).
 
     batch: the wholes as observed.  groups: the observed parts first, then the added ones.  now: what is left.
-    noise: of the draw; noise that is 0 everywhere gives the latents' means.
+    noise: of the draw; noise that is 0 everywhere gives the latents' means.  known: as in :func:`infer`.
     """
-    latent = infer(model, batch, noise)
+    latent = infer(model, batch, noise, known=known)
     above = latent.z_value if model.config.latent.z_place == "above" else None
     if model.posterior.of_sum:
         code, parts = _edited_sum(model, latent.w, groups, above, noise), now

@@ -57,8 +57,13 @@ class Inferred:
         return None if self.z is None else self.z.value
 
 
-def infer(model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0) -> Inferred:
-    """Draw the latents of each whole of the batch from q.  kl_weight: of the KL in the bound that is climbed."""
+def infer(
+    model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0, known: DenseNormal | None = None
+) -> Inferred:
+    """Draw the latents of each whole of the batch from q.  kl_weight: of the KL in the bound that is climbed.
+
+    known: q(w | x, {l_i}) of these rows, where it was found before (``Posterior.certain``).
+    """
     place, posterior = model.config.latent.z_place, model.posterior
     if batch.shared is not None and place != "above":
         raise ConfigError(f"shared needs a model with z above the parts (p(w | l, z)), this one has z_place {place!r}")
@@ -83,7 +88,9 @@ def infer(model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0) ->
     def linearise(w: Tensor, pixels: Tensor | None) -> Linearised:
         return model.decoder.linearise(w, batch.parts, z, context, pixels)
 
-    q = posterior.w(Given(batch, evidence, prior, z, noise, likelihood, linearise, model.decoder.n_pixels, kl_weight))
+    q = known or posterior.w(
+        Given(batch, evidence, prior, z, noise, likelihood, linearise, model.decoder.n_pixels, kl_weight)
+    )
     w = q.rsample(noise, "w")
     code = w if posterior.of_sum else model.aggregate(w, batch.parts)
 

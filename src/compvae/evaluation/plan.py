@@ -27,7 +27,8 @@ class Plan:
 
     sizes: K of generated wholes.  edited: K of wholes that are edited.  compositions: for each K.  n: samples of each.
     recovered: how many of them are solved for what is hidden in them.  splits: pairs of true samples for a floor.
-    wholes: edited, for each composition.  statistic: of which the exceedance is measured.  different: kinds at least.
+    wholes: edited, for each composition.  redrawn: draws of one whole to which a part is added.
+    statistic: of which the exceedance is measured.  different: kinds at least.
     """
 
     sizes: tuple[int, ...]
@@ -39,13 +40,13 @@ class Plan:
     n: int = 1000
     splits: int = 100
     wholes: int = 32
+    redrawn: int = 400
 
     def quick(self) -> Plan:
         """Little of everything: for tests, and to see whether all is in place."""
         few = (self.sizes[0], self.sizes[2])
-        return replace(
-            self, sizes=few, edited=self.edited[1:2], compositions=2, n=60, recovered=30, splits=40, wholes=4
-        )
+        little = replace(self, compositions=2, n=60, recovered=30, splits=40, wholes=4, redrawn=60)
+        return replace(little, sizes=few, edited=self.edited[1:2])
 
 
 def _power(x: np.ndarray) -> np.ndarray:

@@ -135,6 +135,11 @@ class Posterior(nn.Module, ABC):
         out: Tensor = self.reader(batch)
         return out
 
+    @property
+    def certain(self) -> bool:
+        """Whether q(w | ..) is a Gaussian of x and the parts alone, the same for every draw."""
+        return False
+
     @abstractmethod
     def w(self, given: Given) -> Normal | PartsGaussian | DenseNormal:
         """q(w | x, z, {l_i}): over W, (B, G, d), where ``of_sum``, over the parts, (B, K, d), otherwise."""

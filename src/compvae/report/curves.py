@@ -9,12 +9,12 @@ import numpy as np
 
 from compvae import problems
 from compvae.compose import Model
+from compvae.evaluation.observed import Described, Observation, shown_parts
+from compvae.evaluation.properties import STRENGTHS
 from compvae.figures import Frame, curves
 from compvae.problems import Problem
 from compvae.problems.sines import Sines
-from compvae.report.cases import Described, Observation, shown_parts
 from compvae.report.exhibit import Exhibit
-from compvae.report.measuring import STRENGTHS
 from compvae.tails.events import EVENTS, Event
 
 __all__ = ["curve_exhibits"]
@@ -35,7 +35,7 @@ class Subject:
 def curve_exhibits(model: Model, problem: Problem, seed: int) -> Iterator[Exhibit]:
     """All figures of a model of curves."""
     about, parts = _subject(problem), shown_parts(problem)
-    seen = Observation.of(problem, parts, 1, seed)
+    seen = Observation(problem, parts, 1, seed)
     yield _aggregation(about, seen)
     if isinstance(problem, Sines):
         yield _impact(about, problem, parts, seed)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from compvae.compose import Model
+from compvae.evaluation.observed import Described, Observation, shown_parts
 from compvae.figures import images
 from compvae.problems import Problem
-from compvae.report.cases import Described, Observation, shown_parts
 from compvae.report.exhibit import Exhibit
 
 __all__ = ["image_exhibits"]
@@ -23,7 +23,7 @@ QUANTILE = 0.99
 def image_exhibits(model: Model, problem: Problem, seed: int) -> Iterator[Exhibit]:
     """All figures of a model of images."""
     parts = shown_parts(problem)
-    seen = Observation.of(problem, parts, 1, seed)
+    seen = Observation(problem, parts, 1, seed)
     yield _aggregation(seen)
     yield _variance(model, problem, parts[:3], seed)
     yield _growing(model, seen, seed)
