@@ -39,7 +39,7 @@ WIDTHS = range(16, 257, 16)
 
 
 class Paper:
-    """CompVAE as published, on a budget."""
+    """CompVAE as published, on a budget.  metrics: of its training, as in metrics.jsonl."""
 
     name: ClassVar[str] = "paper"
     rate: ClassVar[float] = 3e-3
@@ -48,6 +48,7 @@ class Paper:
     def __init__(self, problem: Problem, parameters: int) -> None:
         self.problem, self.config = problem, narrowed(problem, parameters)
         self.model: Model | None = None
+        self.metrics: list[dict[str, Any]] = []
 
     def fit(self, budget: Budget) -> Self:
         """Train in a directory of its own, which does not stay."""
@@ -66,7 +67,7 @@ class Paper:
         with tempfile.TemporaryDirectory() as directory:
             run = fit(self.problem.name, out=Path(directory) / "run", steps=steps, **options)
         budget.watch(f"fitting {self.name}", 1, 1)
-        self.model = run.model
+        self.model, self.metrics = run.model, run.metrics
         return self
 
     def sample(self, parts: object, n: int, seed: int = 0, context: Context | None = None) -> np.ndarray:

@@ -20,7 +20,7 @@ QUICK_STEPS = 20
 def evaluate(
     model: Annotated[str, typer.Argument(help="A shipped model by name, or a run or model directory.")],
     against: Annotated[
-        str, typer.Option(help="Baselines: independent,gaussian,cvae,flow,matching,paper; or all that suit the problem.")
+        str, typer.Option(help="Baselines: independent,gaussian,cvae,flow,matching,paper; or all that suit.")
     ] = "",
     minutes: Annotated[
         float, typer.Option(min=0.01, help="Of processor time, for which each baseline is fitted.")

@@ -42,9 +42,9 @@ class Plan:
     wholes: int = 32
     redrawn: int = 400
 
-    def quick(self) -> Plan:
-        """Little of everything: for tests, and to see whether all is in place."""
-        few = (self.sizes[0], self.sizes[2])
+    def quick(self, trained: int) -> Plan:
+        """Little of everything: for tests, and to see whether all is in place.  trained: largest K of training."""
+        few = (self.sizes[0], self.sizes[2], *[size for size in self.sizes if size > trained][:1])
         little = replace(self, compositions=2, n=60, recovered=30, splits=40, wholes=4, redrawn=60)
         return replace(little, sizes=few, edited=self.edited[1:2])
 
@@ -71,7 +71,7 @@ def plan_for(
     """The plan of a problem, with what was asked for instead of its defaults."""
     if problem.name not in PLANS:
         raise ConfigError(f"there is no plan to judge {problem.name} by, only for {', '.join(PLANS)}")
-    plan = PLANS[problem.name].quick() if quick else PLANS[problem.name]
+    plan = PLANS[problem.name].quick(problem.max_parts) if quick else PLANS[problem.name]
     if n is not None:
         plan = replace(plan, n=at_least_one(n, "n"), recovered=min(plan.recovered, n))
     if compositions is not None:

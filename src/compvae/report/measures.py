@@ -1,13 +1,12 @@
-"""What the measures mean, in words, and the table of the model against its baselines."""
+"""What the measures mean, in words, and which of their rows stand in which table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compvae.evaluation.rows import Comparison
+from compvae.evaluation.rows import MODEL, Evaluation, Row
 
-__all__ = ["MEANINGS", "Versus", "versus"]
+__all__ = ["MEANINGS", "Cell", "Versus", "shown_below", "versus"]
 
 MEANINGS = {
     "relED": "relative energy distance of samples to exact ones; 0 is exact",
@@ -39,18 +38,42 @@ MEANINGS = {
 
 
 @dataclass(frozen=True)
+class Cell:
+    """What one of them got at one K, and our verdict against it; "" for ourselves."""
+
+    row: Row
+    verdict: str
+
+
+@dataclass(frozen=True)
 class Versus:
-    """The model against one baseline by one measure.  cells: K -> verdict and difference, None where not compared."""
+    """One measure of one of those that were judged.  cells: by K, None where it was not."""
 
-    against: str
+    of: str
     name: str
-    cells: dict[int, Comparison | None]
+    cells: dict[int, Cell | None]
 
 
-def versus(comparisons: Sequence[Comparison]) -> list[Versus]:
-    """One line for each measure and baseline, all with the same K."""
-    sizes = sorted({one.K for one in comparisons})
-    found = {(one.name, one.against, one.K): one for one in comparisons}
-    lines = dict.fromkeys((one.name, one.against) for one in comparisons)
-    ordered = sorted(lines, key=lambda line: list(dict.fromkeys(name for name, _ in lines)).index(line[0]))
-    return [Versus(who, name, {K: found.get((name, who, K)) for K in sizes}) for name, who in ordered]
+def versus(found: Evaluation) -> list[Versus]:
+    """A line for the model and one for each baseline, by each measure in which they are compared."""
+    verdicts = {(one.name, one.against, one.K): one.verdict for one in found.comparisons}
+    rows = {(row.name, row.of, row.K): row for row in found.measures}
+    sizes = sorted({one.K for one in found.comparisons})
+    who = [MODEL, *dict.fromkeys(one.against for one in found.comparisons)]
+
+    def cell(name: str, of: str, size: int) -> Cell | None:
+        row = rows.get((name, of, size))
+        return None if row is None else Cell(row, verdicts.get((name, of, size), ""))
+
+    names = dict.fromkeys(one.name for one in found.comparisons)
+    return [Versus(of, name, {size: cell(name, of, size) for size in sizes}) for name in names for of in who]
+
+
+def shown_below(found: Evaluation) -> dict[str, list[Row]]:
+    """Rows by measure, in the order in which measures first come; of baselines those that are not compared above."""
+    compared = {(one.name, one.against) for one in found.comparisons}
+    groups: dict[str, list[Row]] = {}
+    for row in sorted(found.measures, key=lambda row: row.of != MODEL):
+        if (row.name, row.of) not in compared:
+            groups.setdefault(row.name, []).append(row)
+    return groups

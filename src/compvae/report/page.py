@@ -7,14 +7,14 @@ from pathlib import Path
 
 from compvae.baselines import Budget, Independent
 from compvae.errors import DataFileError, OutputError
-from compvae.evaluation import MODEL, Evaluation, Row, evaluate, plan_for, read_evaluation
+from compvae.evaluation import Evaluation, evaluate, plan_for, read_evaluation
 from compvae.extras import need
 from compvae.figures import inline_svg
 from compvae.files import reason, write_atomic
 from compvae.report.claims import claims, number
 from compvae.report.exhibits import exhibits
 from compvae.report.facts import Subject, facts, headlines, reproduction
-from compvae.report.measures import MEANINGS, versus
+from compvae.report.measures import MEANINGS, shown_below, versus
 
 __all__ = ["report", "write_report"]
 
@@ -61,14 +61,6 @@ def _read(path: Path, subject: Subject) -> Evaluation:
     return found
 
 
-def _grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Rows by measure, in the order in which measures first come; the model's before those of others."""
-    groups: dict[str, list[Row]] = {}
-    for row in sorted(rows, key=lambda row: row.of != MODEL):
-        groups.setdefault(row.name, []).append(row)
-    return groups
-
-
 def report(subject: Subject, found: Evaluation, seed: int, commands: Sequence[str], quick: bool = False) -> str:
     """The page as HTML."""
     jinja = need("jinja2", "report")
@@ -82,8 +74,8 @@ def report(subject: Subject, found: Evaluation, seed: int, commands: Sequence[st
         facts=facts(subject),
         headlines=headlines(rows, problem),
         claims=claims(rows, problem),
-        measures=_grouped(rows),
-        versus=versus(found.comparisons),
+        measures=shown_below(found),
+        versus=versus(found),
         meanings=MEANINGS,
         number=number,
         exhibits=[
