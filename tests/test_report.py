@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from calls import call
 from compvae import problems
 from compvae.compose import Model
 from compvae.errors import CompVAEError, DataFileError, OutputError
@@ -24,7 +25,6 @@ from compvae.report.claims import VERDICTS, claims, number
 from compvae.report.facts import Subject, headlines, reproduction
 from compvae.report.measures import shown_below, versus
 from compvae.storage import Provenance
-from runs import cli
 
 CHROMIUM = "/usr/bin/chromium"
 TINY = {"sines": {"timesteps": 60, "resolution": 30}, "colours": {"size": 8}, "households": {}}
@@ -246,9 +246,9 @@ def test_the_command_writes_a_page_from_measures(run: Path, tmp_path: Path) -> N
     win = Comparison(against="flow", name="relED", K=2, value=-0.1, se=0.01, n=8, verdict="win")
     rows.write_text(Evaluation(about={"problem": "sines"}, measures=ROWS, comparisons=[win]).model_dump_json())
     out = tmp_path / "page.html"
-    done = cli("report", str(run / "model"), "--evaluation", str(rows), "--out", str(out), "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {"report": str(out)}
+    code, told, err = call("report", run / "model", "--evaluation", rows, "--out", out, "--json")
+    assert code == 0, err
+    assert json.loads(told) == {"report": str(out)}
     assert "figure-training" in out.read_text()  # the metrics beside the model's directory were found
     assert f"--evaluation {rows}" in out.read_text()
     assert "Against baselines" in out.read_text()
