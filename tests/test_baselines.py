@@ -120,7 +120,7 @@ def test_heun_solves_a_known_equation_to_second_order():
 @cache
 def learned(kind: type[Learned]) -> Any:
     torch.set_num_threads(1)
-    narrow = type(kind.__name__, (kind,), {"width": 64, "batch": 128})  # two numbers need no more
+    narrow = type(kind.__name__, (kind,), {"width": 64, "batch": 128, "transforms": 3})  # two numbers need no more
     return narrow(Sums()).fit(Budget(steps=200))
 
 

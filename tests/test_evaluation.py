@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -88,10 +89,10 @@ def test_verdicts(ours, theirs, verdict):
 
 
 def test_compositions_where_either_is_undefined_are_not_compared():
-    assert compare("flow", "relED", 4, judged(1, math.nan, 3), judged(2, 3, math.nan)) is None
-    found = compare("flow", "relED", 4, judged(1, math.nan, 3), judged(2, 3, 4))
+    assert compare("flow", "relED", 4, judged(1, math.nan, 3, 4), judged(2, 3, math.nan, 5)) is None
+    found = compare("flow", "relED", 4, judged(1, math.nan, 3, 4), judged(2, 3, 4, 5))
     assert found is not None
-    assert found.n == 2
+    assert found.n == 3
 
 
 # -- compositions ------------------------------------------------------------------------------------------------
@@ -268,8 +269,8 @@ def test_a_model_is_judged_in_all_respects(whole: Path):
     assert {"relED", "C2ST", "off-manifold", "edit remove", "edit add relED", "edit replace relED"} <= names
     assert {"recovered amplitude", "recovered phase", "bits in w", "bits in z", "order"} <= names
     assert all(0 <= done <= total for _, done, total in heard)
-    again = evaluate(model, plan)
-    assert again.model_dump_json() == result.model_dump_json()
+    again = evaluate(model, replace(plan, sizes=plan.sizes[:1], edited=()))
+    assert all(row in result.measures for row in again.measures)  # whatever else is measured beside them
 
 
 def test_an_interrupted_evaluation_keeps_what_it_has(whole: Path):
@@ -291,7 +292,8 @@ def test_data_without_a_known_truth_cannot_be_judged(whole: Path):
 
 def test_the_command_writes_one_document(whole: Path):
     against = ("--against", "gaussian,cvae")
-    code, out, err = call("evaluate", whole, "--quick", "--json", "--sizes", 2, *against, "--quiet")
+    plan = ("--quick", "--sizes", 2, "--compositions", 3)
+    code, out, err = call("evaluate", whole, *plan, *against, "--json", "--quiet")
     assert code == 0, err
     document = json.loads(out, parse_constant=pytest.fail)  # no NaN, no Infinity
     assert set(document) == {"about", "measures", "comparisons"}

@@ -18,7 +18,7 @@ from compvae.measures import Measured, paired
 __all__ = ["Judged", "average", "compare", "row_of"]
 
 QUANTILE = 0.95
-LEAST_CASES = 2
+LEAST_CASES = 3  # the interval of two is too wide to call anything a win
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def _floor(cases: Sequence[Judged]) -> float | None:
 
 
 def compare(against: str, name: str, size: int, ours: Sequence[Judged], theirs: Sequence[Judged]) -> Comparison | None:
-    """Paired over compositions; None where fewer than two can be compared."""
+    """Paired over compositions; None where fewer than three can be compared."""
     values = np.array([[a.found.value, b.found.value] for a, b in zip(ours, theirs, strict=True)])
     values = values[np.isfinite(values).all(1)]
     if len(values) < LEAST_CASES:
