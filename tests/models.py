@@ -60,6 +60,7 @@ DECODERS = {
     "paper": PaperDecoderConfig(hidden=8, blocks=1),
     "linked": LinkedConfig(features=4, width=8, blocks=1),
     "pointwise": LinkedConfig(link="pointwise", features=2, width=8, blocks=1),
+    "losses": LinkedConfig(link="losses", features=1, part_noise=True),
     "placed": PlacedConfig(embedding=4, basis=3, hidden=8, values=4),
 }
 
@@ -108,7 +109,22 @@ def image_configs() -> dict[str, ModelConfig]:
     }
 
 
-CONFIGS = {**curve_configs(), **image_configs()}
+def feeder_configs() -> dict[str, ModelConfig]:
+    """Loads that add up: noise of the parts, a mixture as their shape, more coordinates than values."""
+    mixed = PriorConfig(components=3, z_network=SMALL_Z)
+    return {
+        f"newton, losses, {name}": ModelConfig(
+            parts=NOTES, shape=CURVE, scale="size", latent=latent, prior=mixed,
+            posterior=POSTERIORS["newton"], decoder=DECODERS["losses"],
+        )
+        for name, latent in (
+            ("mixture", LatentConfig(w=5, blocks=True)),
+            ("mixture, z above", LatentConfig(w=5, blocks=True, z=3, z_place="above")),
+        )
+    }  # fmt: skip
+
+
+CONFIGS = {**curve_configs(), **image_configs(), **feeder_configs()}
 
 
 def build(config: ModelConfig) -> CompVAE:

@@ -278,17 +278,24 @@ def test_a_full_disk_leaves_the_old_file_as_it_was(models: Path, tmp_path: Path)
     assert out.read_text() == "old"
 
 
+def heed_interrupts() -> None:
+    """Shells start background jobs with SIGINT ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_a_long_job_with_nothing_half_written(
     number: int, code: int, models: Path, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "compvae", "sample", str(models / "notes"), "--parts", "a:1", "-n", "50000000"]
-    process = subprocess.Popen([*command, "--out", str(tmp_path / "x.npz")], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*command, "--out", str(tmp_path / "x.npz")], stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    )
     while not any(path.stat().st_size for path in tmp_path.iterdir()):
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(number)
-    err = process.communicate()[1]
+    err = process.communicate(timeout=300)[1]
     assert process.returncode == code, err
     assert "Traceback" not in err
     assert list(tmp_path.iterdir()) == []

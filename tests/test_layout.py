@@ -17,10 +17,11 @@ problems.households.profiles problems.households.day problems.households.homes p
 problems.households problems
 distributions dense config aggregation
 nn nn.residual nn.embedding nn.graph nn.trunks
-scale prior
-posterior.base posterior.collapsed posterior.graph posterior.per_part posterior.newton posterior
+scale mixture prior
+posterior.climbing posterior.factor posterior.base posterior.collapsed posterior.graph posterior.per_part
+posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
-model inference objective calibration generation
+model inference objective calibration start shaping generation
 tails.events tails.simulator tails.base tails.rejection tails.subset tails.pareto tails.proposal tails.importance
 tails history editing composition presets
 measures.measured measures.moments measures.energy measures.ks measures.edits measures.recovery measures.classifier

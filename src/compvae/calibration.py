@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from compvae.batch import Batch
-from compvae.dense import DenseNormal
+from compvae.dense import Correlated
 from compvae.inference import infer
 from compvae.model import CompVAE
 from compvae.noise import Noise
@@ -98,7 +98,7 @@ class _Moments:
 def _moments(model: CompVAE, batch: Batch, noise: Noise) -> _Moments:
     """Of one batch: over blocks W_c of n_c parts, or over the parts one by one."""
     q = infer(model, batch, noise).q
-    assert isinstance(q, DenseNormal)
+    assert isinstance(q, Correlated)
     mean, covariance = q.mean.double(), q.covariances().double()
     kinds = model.prior.config.parts.n_kinds
     if model.posterior.of_sum:

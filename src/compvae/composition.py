@@ -18,7 +18,7 @@ from torch import Tensor
 
 from compvae.batch import Batch, Parts, Shared, collate
 from compvae.checks import allocate, at_least_one
-from compvae.dense import DenseNormal
+from compvae.dense import Correlated
 from compvae.editing import Group, edited
 from compvae.errors import DataError, PartsError
 from compvae.history import History
@@ -49,7 +49,7 @@ class Observed:
     batch: Batch
     single: bool
     seed: int
-    found: dict[int, DenseNormal] = field(default_factory=dict, compare=False)
+    found: dict[int, Correlated] = field(default_factory=dict, compare=False)
 
     def rows(self, rows: Tensor, shared: Shared | None = None) -> Batch:
         """Some of the wholes.  rows: (R,) int64."""
@@ -57,14 +57,14 @@ class Observed:
         return Batch(self.batch.x[rows], self.batch.parts.rows(rows), context, shared)
 
     @torch.no_grad()
-    def known(self, tile: Tensor) -> DenseNormal | None:
+    def known(self, tile: Tensor) -> Correlated | None:
         """q of the wholes of a tile, found once for all draws and edits of them.  tile: (R,) int64."""
         if not self.network.posterior.certain:
             return None
         first = int(tile[0])
         if first not in self.found:
             q = infer(self.network, self.rows(tile), Still(len(tile))).q
-            assert isinstance(q, DenseNormal)
+            assert isinstance(q, Correlated)
             self.found.clear()  # of one tile, so that memory does not grow with the number of wholes
             self.found[first] = q
         return self.found[first]

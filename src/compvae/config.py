@@ -68,6 +68,7 @@ class PriorConfig(_Config):
     fit: "gradient", or "m_step": moving average (rate) of the posterior's moments, the exact
     optimum given q where parts or blocks are seen one by one, one step of EM where kinds are mixed in one sum.
     floor: smallest standard deviation.  spread: initial standard deviation of the table's means around ``centre``.
+    components: of the mixture that is the shape of a part's distribution (mixture.py), 0 for a Gaussian.
     """
 
     kind: Literal["table", "network"] = "table"
@@ -78,6 +79,7 @@ class PriorConfig(_Config):
     spread: Annotated[float, Field(ge=0, le=100)] = 1.0
     embedding: Width = 32
     hidden: Width = 1024
+    components: Annotated[int, Field(ge=0, le=256)] = 0
     z_network: ZNetworkConfig = ZNetworkConfig()
 
 
@@ -166,14 +168,15 @@ class LinkedConfig(_Observing):
     """x = K g(A W / K): everything before the link g is linear in W (theory, section 5).
 
     link: "joint" is a network of all features A W / K; "pointwise" is one small network, the same for every value of x,
-    of that value's own features: x_t = K g(A_t W / K), as for a sensor that saturates or a feeder with losses.
+    of that value's own features: x_t = K g(A_t W / K), as for a sensor that saturates; "losses" is that with
+    g(u) = u + a u^2, x being in the units of its parts, as for a feeder (features 1, part_noise, no z below).
     features: rows of A, for each value of x where the link is pointwise.  width, blocks: of the link.
     noise_power: the noise of x scales like K to this power, where x scales like K.
     part_noise: in place of that, every part brings noise of its kind, Var x_t = sum_c n_c s_ct^2, s at least the floor.
     """
 
     kind: Literal["linked"] = "linked"
-    link: Literal["joint", "pointwise"] = "joint"
+    link: Literal["joint", "pointwise", "losses"] = "joint"
     features: Width = 128
     width: Width = 256
     blocks: Depth = 2
@@ -251,6 +254,9 @@ def _check_sum(config: ModelConfig) -> str | None:
         return f"posterior collapsed {NEEDS_SUM}; use per_part or graph"
     if config.decoder.kind == "placed" and config.latent.blocks:
         return f"latent.blocks {NEEDS_SUM}"
+    if config.decoder.kind == "linked" and config.decoder.link == "losses":
+        plain = config.decoder.features == 1 and config.decoder.part_noise and config.latent.z_place != "below"
+        return None if plain else "link losses needs features 1, part_noise, and no z below W"
     return None
 
 
@@ -288,4 +294,6 @@ def _check_prior(config: ModelConfig) -> str | None:
         )
     if config.latent.z_place == "above" and config.prior.kind != "table":
         return "z above the parts needs prior.kind table"
+    if config.prior.components and not (config.prior.kind == "table" and config.latent.blocks):
+        return "prior.components needs prior.kind table and latent.blocks: in one sum, kinds have no shape of their own"
     return None

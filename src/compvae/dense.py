@@ -1,13 +1,18 @@
 """N(mean, S^1/2 P^-1 S^1/2): a Gaussian with all correlations, its precision P given in units of a prior's variance S.
 
 In those units the prior is N(0, I), so P = I + (what x says) is never narrower than 1 in any direction, and coordinates
-that do not exist (S = 0) have an identity row: they cost nothing and stay at their mean.
+that do not exist (S = 0) have an identity row: they cost nothing and stay at their mean.  What N values say of D
+coordinates is P = I + J^T J with J (N, D): where N < D everything is done with I + J J^T, which is the smaller
+(Woodbury), and P is never built.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -15,7 +20,16 @@ from torch import Tensor
 from compvae.distributions import LOG_2PI, Normal
 from compvae.noise import Noise
 
-__all__ = ["DenseNormal", "Linearised", "jacobian", "root_of"]
+__all__ = [
+    "Correlated",
+    "DenseNormal",
+    "Linearised",
+    "ObservedNormal",
+    "damped_step",
+    "gaussian_at",
+    "jacobian",
+    "root_of",
+]
 
 
 @dataclass(frozen=True)
@@ -51,54 +65,47 @@ def root_of(precision: Tensor) -> Tensor:
     return out
 
 
-class DenseNormal:
-    """A Gaussian over (B, *) with D numbers a row.
+class Correlated(ABC):
+    """A Gaussian over (B, *) with D numbers a row, all correlated.
 
     prior: normal over (B, *) whose variance is the unit.
     shift: (mean - prior's mean) in units of the prior's deviation, (B, D).
-    precision: P, (B, D, D), symmetric, identity rows where a coordinate does not exist.
     """
 
-    def __init__(self, prior: Normal, shift: Tensor, precision: Tensor) -> None:
+    def __init__(self, prior: Normal, shift: Tensor) -> None:
         self.mask = torch.ones_like(prior.mean, dtype=torch.bool) if prior.mask is None else prior.mask
         self.mask = self.mask.expand_as(prior.mean)
         self._deviation = prior.variance.expand_as(prior.mean).masked_fill(~self.mask, 0.0).sqrt()
         self.mean = (prior.mean + self._deviation * shift.view_as(prior.mean)).masked_fill(~self.mask, 0.0)
-        self._root = root_of(precision).to(prior.mean.dtype)
 
-    def rows(self, rows: Tensor) -> DenseNormal:
+    def rows(self, rows: Tensor) -> Self:
         """Some of the rows, each as often as it is named.  rows: (R,) int64."""
-        chosen = object.__new__(DenseNormal)
-        chosen.mask, chosen.mean = self.mask[rows], self.mean[rows]
-        chosen._deviation, chosen._root = self._deviation[rows], self._root[rows]
+        chosen = copy(self)
+        for name, tensor in vars(self).items():  # all that a Gaussian holds has the rows first
+            setattr(chosen, name, tensor[rows])
         return chosen
 
     @property
     def variance(self) -> Tensor:
-        """Diagonal of the covariance, (B, *): S_i times the squared length of column i of L^-1, P = L L^T."""
-        out: Tensor = self._deviation**2 * (self._inverse_root() ** 2).sum(1).view_as(self.mean)
-        return out
+        """Diagonal of the covariance, (B, *)."""
+        return self._deviation**2 * self._unit_variance().view_as(self.mean)
 
     def covariances(self) -> Tensor:
         """Covariance within each vector of the last axis, for mean (B, A, d) -> (B, A, d, d)."""
-        inverse = self._inverse_root().unflatten(2, self.mean.shape[1:])
-        blocks = torch.einsum("bnad,bnae->bade", inverse, inverse)
-        return blocks * self._deviation[..., :, None] * self._deviation[..., None, :]
+        return self._unit_covariances() * self._deviation[..., :, None] * self._deviation[..., None, :]
 
     def marginals(self) -> Normal:
         """Each coordinate on its own, over (B, *)."""
         return Normal(self.mean, self.variance, self.mask)
 
     def rsample(self, noise: Noise, name: str) -> Tensor:
-        """mean + S^1/2 L^-T eps, (B, *)."""
-        unit = noise.normal(name, *self.mean.shape[1:], dtype=self.mean.dtype).flatten(1)
-        mixed: Tensor = torch.linalg.solve_triangular(self._root.mT, unit[..., None], upper=True)[..., 0]
-        return self.mean + self._deviation * mixed.view_as(self.mean)
+        """mean + S^1/2 u, u ~ N(0, P^-1), (B, *)."""
+        return self.mean + self._deviation * self._unit_draw(noise, name).view_as(self.mean)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """ln N(value).  value: (B, *) -> (B,)."""
         whitened = ((value - self.mean) / self._deviation.masked_fill(~self.mask, 1.0)).masked_fill(~self.mask, 0.0)
-        square = ((self._root.mT @ whitened.flatten(1)[..., None]) ** 2).sum((1, 2))
+        square = self._square(whitened.flatten(1))
         return -0.5 * (square + self._log_det() + self.mask.flatten(1).sum(1) * LOG_2PI)
 
     def kl(self, prior: Normal) -> Tensor:
@@ -109,11 +116,130 @@ class DenseNormal:
 
     def _log_det(self) -> Tensor:
         """ln |covariance|, (B,)."""
-        deviations = self._deviation.masked_fill(~self.mask, 1.0).log().flatten(1).sum(1)
-        return 2 * (deviations - self._root.diagonal(dim1=1, dim2=2).log().sum(1))
+        return 2 * self._deviation.masked_fill(~self.mask, 1.0).log().flatten(1).sum(1) - self._log_precision()
+
+    @abstractmethod
+    def _unit_variance(self) -> Tensor:
+        """Diagonal of P^-1, (B, D)."""
+
+    @abstractmethod
+    def _unit_covariances(self) -> Tensor:
+        """Blocks of P^-1 on its diagonal, (B, A, d, d)."""
+
+    @abstractmethod
+    def _unit_draw(self, noise: Noise, name: str) -> Tensor:
+        """u ~ N(0, P^-1), (B, D)."""
+
+    @abstractmethod
+    def _square(self, u: Tensor) -> Tensor:
+        """u^T P u, (B,).  u: (B, D)."""
+
+    @abstractmethod
+    def _log_precision(self) -> Tensor:
+        """ln |P|, (B,)."""
+
+
+class DenseNormal(Correlated):
+    """With P itself.
+
+    precision: P, (B, D, D), symmetric, identity rows where a coordinate does not exist.
+    """
+
+    def __init__(self, prior: Normal, shift: Tensor, precision: Tensor) -> None:
+        super().__init__(prior, shift)
+        self._root = root_of(precision).to(prior.mean.dtype)
+
+    def _unit_variance(self) -> Tensor:
+        """Squared length of column i of L^-1, P = L L^T."""
+        return (self._inverse_root() ** 2).sum(1)
+
+    def _unit_covariances(self) -> Tensor:
+        inverse = self._inverse_root().unflatten(2, self.mean.shape[1:])
+        return torch.einsum("bnad,bnae->bade", inverse, inverse)
+
+    def _unit_draw(self, noise: Noise, name: str) -> Tensor:
+        """L^-T eps."""
+        unit = noise.normal(name, *self.mean.shape[1:], dtype=self.mean.dtype).flatten(1)
+        out: Tensor = torch.linalg.solve_triangular(self._root.mT, unit[..., None], upper=True)[..., 0]
+        return out
+
+    def _square(self, u: Tensor) -> Tensor:
+        return ((self._root.mT @ u[..., None]) ** 2).sum((1, 2))
+
+    def _log_precision(self) -> Tensor:
+        return 2 * self._root.diagonal(dim1=1, dim2=2).log().sum(1)
 
     def _inverse_root(self) -> Tensor:
         """L^-1, (B, D, D)."""
         eye = torch.eye(self._root.shape[-1], dtype=self._root.dtype, device=self._root.device)
         out: Tensor = torch.linalg.solve_triangular(self._root, eye.expand_as(self._root), upper=False)
         return out
+
+
+class ObservedNormal(Correlated):
+    """P = I + J^T J where N values say little of D coordinates: P^-1 = I - H^T H, H = L^-1 J, L L^T = I + J J^T.
+
+    seen: J, (B, N, D), in units of the prior's and of the noise's deviation, 0 where a coordinate does not exist.
+    """
+
+    def __init__(self, prior: Normal, shift: Tensor, seen: Tensor) -> None:
+        super().__init__(prior, shift)
+        root = root_of(_gram(seen))
+        self._half = torch.linalg.solve_triangular(root, seen, upper=False).to(prior.mean.dtype)
+        self._seen, self._root = seen.to(prior.mean.dtype), root.to(prior.mean.dtype)
+
+    def _unit_variance(self) -> Tensor:
+        out: Tensor = (1 - (self._half**2).sum(1)).clamp(min=1e-12)
+        return out
+
+    def _unit_covariances(self) -> Tensor:
+        half = self._half.unflatten(2, self.mean.shape[1:])
+        eye = torch.eye(half.shape[-1], dtype=half.dtype, device=half.device)
+        return eye - torch.einsum("bnad,bnae->bade", half, half)
+
+    def _unit_draw(self, noise: Noise, name: str) -> Tensor:
+        """v - J^T (I + J J^T)^-1 (J v + e), v and e ~ N(0, I): a draw of the prior, corrected by what it would show."""
+        v = noise.normal(name, *self.mean.shape[1:], dtype=self.mean.dtype).flatten(1)
+        e = noise.normal(f"{name}/observed", self._seen.shape[1], dtype=self.mean.dtype)
+        wrong = (self._seen @ v[..., None]) + e[..., None]
+        pull: Tensor = self._half.mT @ torch.linalg.solve_triangular(self._root, wrong, upper=False)
+        return v - pull[..., 0]
+
+    def _square(self, u: Tensor) -> Tensor:
+        out: Tensor = (u**2).sum(1) + ((self._seen @ u[..., None]) ** 2).sum((1, 2))
+        return out
+
+    def _log_precision(self) -> Tensor:
+        return 2 * self._root.diagonal(dim1=1, dim2=2).log().sum(1)
+
+
+def gaussian_at(prior: Normal, shift: Tensor, seen: Tensor) -> Correlated:
+    """The Gaussian with precision I + J^T J, by the smaller of two matrices.  shift: (B, D).  seen: J, (B, N, D)."""
+    if seen.shape[1] < seen.shape[2]:
+        return ObservedNormal(prior, shift, seen)
+    return DenseNormal(prior, shift, _precision(seen))
+
+
+def damped_step(seen: Tensor, slope: Tensor, damping: Tensor) -> Tensor:
+    """(P + damping D)^-1 slope, (B, D): P = I + J^T J and D its diagonal, or D = I where J is wide.
+
+    seen: J, (B, N, D).  slope: (B, D).  damping: (B,).
+    """
+    if seen.shape[1] < seen.shape[2]:
+        scale = (1 + damping)[:, None]
+        pushed = (seen @ slope[..., None]) / scale[..., None]
+        back = torch.cholesky_solve(pushed, root_of(_gram(seen / scale.sqrt()[..., None])))
+        return (slope - (seen.mT @ back)[..., 0]) / scale
+    precision = _precision(seen)
+    damped = precision + torch.diag_embed(damping[:, None] * precision.diagonal(dim1=1, dim2=2))
+    return torch.cholesky_solve(slope[..., None], root_of(damped))[..., 0]
+
+
+def _precision(seen: Tensor) -> Tensor:
+    """I + J^T J, (B, D, D)."""
+    return seen.mT @ seen + torch.eye(seen.shape[2], dtype=seen.dtype, device=seen.device)
+
+
+def _gram(seen: Tensor) -> Tensor:
+    """I + J J^T, (B, N, N)."""
+    return seen @ seen.mT + torch.eye(seen.shape[1], dtype=seen.dtype, device=seen.device)

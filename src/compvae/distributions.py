@@ -33,6 +33,7 @@ __all__ = [
     "PartsGaussian",
     "SumControlled",
     "correlations",
+    "raised",
     "soft_floor",
 ]
 
@@ -47,6 +48,13 @@ def soft_floor(log_variance: Tensor, sigma: float) -> Tensor:
     """
     low = 2 * math.log(sigma)
     return F.elu(log_variance - low - 1) + low + 1
+
+
+def raised(variance: Tensor, sigma: float) -> Tensor:
+    """The log-variance that :func:`soft_floor` maps onto this variance, or near its floor.  variance: any shape."""
+    low = 2 * math.log(sigma)
+    above = variance.clamp(min=1e-12).log() - low
+    return torch.where(above > 1, above, 1 + above.clamp(min=1e-3).log()) + low
 
 
 def _per_row(value: Tensor) -> Tensor:

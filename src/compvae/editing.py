@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from compvae.batch import Batch, PaddedParts, Parts
-from compvae.dense import DenseNormal
+from compvae.dense import Correlated
 from compvae.distributions import Normal
 from compvae.inference import Inferred, infer
 from compvae.model import CompVAE
@@ -57,7 +57,7 @@ def edited(
     groups: Sequence[Group],
     now: Parts,
     noise: Noise,
-    known: DenseNormal | None = None,
+    known: Correlated | None = None,
 ) -> Normal:
     """p(x | ..) of the edited wholes at one draw of their latents, over (B, *shape).
 
@@ -81,7 +81,7 @@ def _edited_sum(model: CompVAE, observed: Tensor, groups: Sequence[Group], z: Te
     total = torch.zeros_like(observed)
     for number, group in enumerate(groups):
         before = model.prior.of_sum(group.stages[0], z)
-        whole = observed if number == 0 else before.rsample(noise, f"added/{group.steps[0]}")
+        whole = observed if number == 0 else model.prior.draw_sum(group.stages[0], z, noise, f"added/{group.steps[0]}")
         for step, stage in zip(group.steps[1:], group.stages[1:], strict=True):
             after = model.prior.of_sum(stage, z)
             whole = _rest(whole, before, after).rsample(noise, f"removed/{number}/{step}")

@@ -46,7 +46,7 @@ def generate(model: CompVAE, parts: Parts, noise: NormalSource, context: Tensor 
 
     z = model.z_above(context, like).rsample(noise, "z") if place == "above" else None
     if model.decoder.aggregation.plain_sum:
-        code = model.prior.of_sum(parts, z).rsample(noise, "w")
+        code = model.prior.draw_sum(parts, z, noise, "w")
     else:
         code = model.prior.of_parts(parts.padded(), z).rsample(noise, "w")
     if place == "below":

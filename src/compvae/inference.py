@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from compvae.batch import Batch, Shared
-from compvae.dense import DenseNormal, Linearised
+from compvae.dense import Correlated, Linearised
 from compvae.distributions import Normal, PartsGaussian
 from compvae.errors import ConfigError, DataError
 from compvae.model import CompVAE
 from compvae.noise import Noise
 from compvae.posterior.base import Given, prior_for
+from compvae.posterior.factor import Above
 from compvae.scale import beside, context_of
 
 __all__ = ["Inferred", "ZInferred", "infer"]
@@ -30,7 +30,7 @@ class ZInferred:
     It has none where p(z | W) hangs on a w drawn after z, and so from a q that depends on it (the paper's order).
     """
 
-    q: Normal
+    q: Normal | Correlated
     prior: Normal
     value: Tensor
     exact: bool
@@ -44,7 +44,7 @@ class Inferred:
     code: what the decoder takes.  context: (B, E) or None.
     """
 
-    q: Normal | PartsGaussian | DenseNormal
+    q: Normal | PartsGaussian | Correlated
     prior: Normal
     w: Tensor
     code: Tensor
@@ -58,7 +58,7 @@ class Inferred:
 
 
 def infer(
-    model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0, known: DenseNormal | None = None
+    model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0, known: Correlated | None = None
 ) -> Inferred:
     """Draw the latents of each whole of the batch from q.  kl_weight: of the KL in the bound that is climbed.
 
@@ -72,11 +72,16 @@ def infer(
         _check_common(context, batch.shared)
     evidence = posterior.read(batch)
 
-    z_q = z_prior = z = None
+    z_q: Normal | Correlated | None = None
+    z_prior = z = None
     z_first = place == "above" or (place == "below" and not posterior.of_sum)
     if z_first:
-        z_prior = model.z_above(context, batch.x) if place == "above" else None
-        z_q, z = _draw_z(model, evidence, z_prior, batch.shared, noise)
+        if place == "above":
+            z_prior = model.z_above(context, batch.x)
+            z_q = posterior.z(_above(model, batch, evidence, z_prior, context, kl_weight))
+        else:
+            z_q = _z_by_network(model, evidence, None)
+        z = _draw(z_q, batch.shared, noise)
 
     above = z if place == "above" else None
     prior = prior_for(posterior, model.prior, batch.parts, above)
@@ -98,7 +103,8 @@ def infer(
         z_prior = model.z_below(code, batch.parts, context)
         if not z_first:
             seen = beside(evidence, model.z_view(code, batch.parts, None))
-            z_q, z = _draw_z(model, seen, z_prior, None, noise)
+            z_q = _z_by_network(model, seen, z_prior)
+            z = _draw(z_q, None, noise)
 
     if z_q is None or z_prior is None or z is None:
         return Inferred(q, prior, w, code, None, context)
@@ -115,13 +121,27 @@ def _check_common(context: Tensor, shared: Shared) -> None:
         )
 
 
-def _draw_z(
-    model: CompVAE, evidence: Tensor, prior: Normal | None, shared: Shared | None, noise: Noise
-) -> tuple[Normal, Tensor]:
-    """q(z | ..) and a draw of it, the same for all wholes of a group.  evidence: (B, H)."""
+def _above(
+    model: CompVAE, batch: Batch, evidence: Tensor, prior: Normal, context: Tensor | None, kl_weight: float
+) -> Above:
+    """evidence: (B, H).  prior: p(z | context), over (B, Z).  context: (B, E) or None."""
+    return Above(
+        batch,
+        evidence,
+        prior,
+        sums=lambda z: model.prior.of_sum(batch.parts, z),
+        linearise=lambda code: model.decoder.linearise(code, batch.parts, None, context, None),
+        kl_weight=kl_weight,
+    )
+
+
+def _z_by_network(model: CompVAE, evidence: Tensor, prior: Normal | None) -> Normal:
+    """q(z | ..) of z below the parts.  evidence: (B, H)."""
     assert model.posterior.z_network is not None
-    q: Normal = model.posterior.z_network(evidence, prior, shared)
-    if shared is None:
-        return q, q.rsample(noise, "z")
-    unit = noise.at(shared.first).normal("z", q.mean.shape[1], dtype=q.mean.dtype)
-    return q, q.mean + q.variance.sqrt() * torch.index_select(unit, 0, shared.group)
+    q: Normal = model.posterior.z_network(evidence, prior, None)
+    return q
+
+
+def _draw(q: Normal | Correlated, shared: Shared | None, noise: Noise) -> Tensor:
+    """A draw of z, (B, Z), the same for all wholes of a group."""
+    return q.rsample(noise if shared is None else noise.at(shared.first[shared.group]), "z")

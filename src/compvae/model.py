@@ -14,7 +14,7 @@ from compvae.context import context_size
 from compvae.decoder import build_decoder
 from compvae.distributions import Normal
 from compvae.posterior import build_posterior
-from compvae.prior import ZPrior, build_prior, members_of
+from compvae.prior import ContextPrior, ZPrior, build_prior, members_of
 from compvae.scale import beside, size_scale
 
 __all__ = ["CompVAE"]
@@ -39,13 +39,13 @@ class CompVAE(nn.Module):
             return cls(config)
 
     @staticmethod
-    def _z_prior(config: ModelConfig) -> ZPrior | None:
-        latent = config.latent
-        if not latent.z:
-            return None
-        code = config.n_blocks * latent.w if latent.z_place == "below" else 0
-        inputs = code + context_size(config.context)
-        return ZPrior(inputs, latent.z, config.prior.z_network, config.prior.floor)
+    def _z_prior(config: ModelConfig) -> ZPrior | ContextPrior | None:
+        latent, told = config.latent, context_size(config.context)
+        if latent.z_place == "above":
+            return ContextPrior(told, latent.z, config.prior.z_network)
+        if latent.z_place == "below":
+            return ZPrior(config.n_blocks * latent.w + told, latent.z, config.prior.z_network, config.prior.floor)
+        return None
 
     def aggregate(self, w: Tensor, parts: Parts) -> Tensor:
         """What the decoder takes: W = sum w_i, (B, G, d), or the parts themselves.  w: (B, K, d)."""

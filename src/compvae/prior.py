@@ -6,7 +6,6 @@ O(#kinds), not O(K) (theory, section 4).  With category-owned blocks, W_c ~ N(n_
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 
@@ -15,12 +14,26 @@ from torch import Tensor, nn
 
 from compvae.batch import PaddedParts, Parts
 from compvae.config import ModelConfig, ZNetworkConfig
-from compvae.dense import DenseNormal
-from compvae.distributions import Members, Normal, PartsGaussian, soft_floor
+from compvae.dense import Correlated
+from compvae.distributions import Members, Normal, PartsGaussian, raised, soft_floor
+from compvae.mixture import PartMixture
 from compvae.nn.embedding import PartEmbedding
 from compvae.nn.residual import mlp, residual_stack
+from compvae.noise import NormalSource, Still
 
-__all__ = ["NetworkPrior", "PartPrior", "PriorStatistics", "TablePrior", "ZPrior", "build_prior", "members_of"]
+__all__ = [
+    "ContextPrior",
+    "NetworkPrior",
+    "PartPrior",
+    "PriorStatistics",
+    "TablePrior",
+    "ZPrior",
+    "build_prior",
+    "members_of",
+]
+
+SWING = 3.0  # ln p_c^2(z) stays within this of its table's
+REACH, NARROWEST = 4.0, 0.05  # what context says of z ~ N(0, I): how far out, and how exactly
 
 
 def members_of(parts: PaddedParts, config: ModelConfig) -> Members:
@@ -60,6 +73,10 @@ class PartPrior(nn.Module, ABC):
         padded = parts.padded()
         return self.of_parts(padded, z).sum(members_of(padded, self.config))
 
+    def draw_sum(self, parts: Parts, z: Tensor | None, noise: NormalSource, name: str) -> Tensor:
+        """W ~ p(W | {l_i}, z), (B, G, d)."""
+        return self.of_sum(parts, z).rsample(noise, name)
+
 
 class TablePrior(PartPrior):
     """N(m_c, p_c^2) for each kind c; with z above the parts, m_c(z) and p_c(z) move with it.
@@ -83,6 +100,9 @@ class TablePrior(PartPrior):
         z_above = config.latent.z_place == "above"
         net = config.prior.z_network
         self.shift = self._z_network(net, config.latent.z) if z_above else None
+        components = config.prior.components
+        size = (shape[0], components, shape[1], config.latent.z if z_above else 0)
+        self.mixture = PartMixture(*size) if components else None
 
     def _z_network(self, net: ZNetworkConfig, z: int) -> nn.Module:
         return residual_stack(z, net.width, net.blocks, 2 * self.mean.numel(), net.stem)
@@ -93,7 +113,8 @@ class TablePrior(PartPrior):
         if self.shift is not None:
             assert z is not None
             moved = self.shift(z).view(len(z), 2, *self.mean.shape)
-            mean, log_variance = mean + moved[:, 0], log_variance + moved[:, 1]
+            # bounded: a variance is an exponential, and z may lie far from all that was seen in training
+            mean, log_variance = mean + moved[:, 0], log_variance + SWING * torch.tanh(moved[:, 1] / SWING)
         return mean, soft_floor(log_variance, self.config.prior.floor).exp()
 
     def of_parts(self, parts: PaddedParts, z: Tensor | None) -> Normal:
@@ -111,11 +132,20 @@ class TablePrior(PartPrior):
             mean, variance = mean.sum(1, keepdim=True), variance.sum(1, keepdim=True)
         return Normal(mean, variance, self._present(counts))
 
+    def draw_sum(self, parts: Parts, z: Tensor | None, noise: NormalSource, name: str) -> Tensor:
+        """W_c = n_c m_c(z) + p_c(z) sum of n_c draws of the shape, (B, G, d)."""
+        total = self.of_sum(parts, z)
+        if self.mixture is None or isinstance(noise, Still):  # the mean of a sum is the same whatever the shape
+            return total.rsample(noise, name)
+        _, variance = self.moments(z)
+        drawn = self.mixture.draw_sum(parts.counts, z if self.shift is not None else None, noise, name)
+        return (total.mean + variance.sqrt() * drawn).masked_fill(parts.counts[..., None] == 0, 0.0)
+
     def _present(self, counts: Tensor) -> Tensor:
         return counts > 0 if self.config.latent.blocks else torch.ones_like(counts[:, :1], dtype=torch.bool)
 
     @torch.no_grad()
-    def statistics(self, parts: Parts, q: Normal | PartsGaussian | DenseNormal, of_sum: bool) -> PriorStatistics:
+    def statistics(self, parts: Parts, q: Normal | PartsGaussian | Correlated, of_sum: bool) -> PriorStatistics:
         """Moments of q about the current means.  q: over W, (B, G, d), where of_sum; else over parts, (B, K, d)."""
         if not of_sum:
             return self._of_each_part(parts.padded(), q.mean, q.variance)
@@ -129,14 +159,14 @@ class TablePrior(PartPrior):
             kinds.total(deviation**2 + variance).sum(0), kinds.total(deviation).sum(0), number, number
         )
 
-    def _of_blocks(self, parts: Parts, q: Normal | PartsGaussian | DenseNormal) -> PriorStatistics:
+    def _of_blocks(self, parts: Parts, q: Normal | PartsGaussian | Correlated) -> PriorStatistics:
         """W_c ~ N(n m, n p^2): the best p^2 is the mean over wholes of E[(W_c - n m)^2] / n."""
         n = parts.counts.to(q.mean.dtype)[..., None]
         deviation = (q.mean - n * self.mean).masked_fill(n == 0, 0.0)
         square = (deviation**2 + q.variance).masked_fill(n == 0, 0.0) / n.clamp(min=1)
         return PriorStatistics(square.sum(0), deviation.sum(0), n.sum(0), (n > 0).to(n.dtype).sum(0))
 
-    def _of_one_sum(self, parts: Parts, q: Normal | PartsGaussian | DenseNormal) -> PriorStatistics:
+    def _of_one_sum(self, parts: Parts, q: Normal | PartsGaussian | Correlated) -> PriorStatistics:
         """Kinds mixed in one sum have no closed-form optimum; one EM step uses the parts' moments under the bridge."""
         n = parts.counts.to(q.mean.dtype)[..., None]
         mean, variance = self.moments()
@@ -162,12 +192,9 @@ class TablePrior(PartPrior):
     @torch.no_grad()
     def set_moments(self, mean: Tensor, variance: Tensor, seen: Tensor) -> None:
         """m_c and p_c^2 of the kinds that were seen, above the floor.  mean, variance: (C, d).  seen: (C,) bool."""
-        low = 2 * math.log(self.config.prior.floor)
-        above = variance.clamp(min=1e-12).log() - low
-        # what soft_floor maps onto this variance
-        raised = torch.where(above > 1, above, 1 + above.clamp(min=1e-3).log()) + low
+        log_variance = raised(variance, self.config.prior.floor)
         self.mean.copy_(torch.where(seen[:, None], mean, self.mean))
-        self.log_variance.copy_(torch.where(seen[:, None], raised, self.log_variance))
+        self.log_variance.copy_(torch.where(seen[:, None], log_variance, self.log_variance))
 
 
 class NetworkPrior(PartPrior):
@@ -190,21 +217,39 @@ def build_prior(config: ModelConfig) -> PartPrior:
     return TablePrior(config) if config.prior.kind == "table" else NetworkPrior(config)
 
 
-class ZPrior(nn.Module):
-    """p(z | W, context) below the parts, p(z | context) above them.
+class ContextPrior(nn.Module):
+    """p(z | context) = N(0, I) times a Gaussian message of what is known, above the parts.
 
-    inputs: length of the vector it reads; with 0 it is N(0, I).
+    Without that unit z has no scale of its own: its prior, which is learned, and the prior of the parts given z can
+    grow together without end (docs/experiments.md, 10).  Nothing known leaves N(0, I) itself.
     """
+
+    def __init__(self, inputs: int, z: int, network: ZNetworkConfig) -> None:
+        super().__init__()
+        self.z = z
+        self.network = residual_stack(inputs, network.width, network.blocks, 2 * z, network.stem) if inputs else None
+
+    def forward(self, context: Tensor) -> Normal:
+        """context: (B, E), a row of zeros where nothing is known -> normal over (B, Z)."""
+        zeros = context.new_zeros(len(context), self.z)
+        unit = Normal(zeros, torch.ones_like(zeros))
+        if self.network is None:
+            return unit
+        mean, log_variance = self.network(context).chunk(2, -1)
+        told = unit.times(REACH * torch.tanh(mean / REACH), soft_floor(log_variance, NARROWEST))
+        unknown = (context == 0).all(1, keepdim=True)
+        return Normal(told.mean.masked_fill(unknown, 0.0), told.variance.masked_fill(unknown, 1.0))
+
+
+class ZPrior(nn.Module):
+    """p(z | W, context), below the parts.  inputs: length of the vector it reads."""
 
     def __init__(self, inputs: int, z: int, network: ZNetworkConfig, floor: float) -> None:
         super().__init__()
         self.z, self.floor = z, floor
-        self.network = residual_stack(inputs, network.width, network.blocks, 2 * z, network.stem) if inputs else None
+        self.network = residual_stack(inputs, network.width, network.blocks, 2 * z, network.stem)
 
     def forward(self, given: Tensor) -> Normal:
         """given: (B, inputs) -> normal over (B, Z)."""
-        if self.network is None:
-            zeros = given.new_zeros(len(given), self.z)
-            return Normal(zeros, torch.ones_like(zeros))
         mean, log_variance = self.network(given).chunk(2, -1)
         return Normal.floored(mean, log_variance, self.floor)

@@ -26,6 +26,22 @@ from compvae.scale import beside, size_scale
 __all__ = ["LinkedDecoder"]
 
 
+class Losses(nn.Module):
+    """g(u) = u + a u^2: what goes lost, or is gained, with the square of the load.
+
+    A link that may bend more does: a convex one makes single parts as skewed as meters are, and sums of parts wrong
+    (docs/experiments.md, 10).  The shape of single parts has its own place (mixture.py).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.percent = nn.Parameter(torch.zeros(()))  # in percent, so that a step of training is a small one
+
+    def forward(self, u: Tensor) -> Tensor:
+        """u: (*, 1) -> (*, 1)."""
+        return u + 0.01 * self.percent * u**2
+
+
 class LinkedDecoder(Decoder):
     """Link on A W / K, with z (where it stands below W) and context beside it."""
 
@@ -37,7 +53,7 @@ class LinkedDecoder(Decoder):
         assert isinstance(own, LinkedConfig)
         self.config, self.own = config, own
         values = math.prod(config.shape)
-        self.points = values if own.link == "pointwise" else 1
+        self.points = 1 if own.link == "joint" else values
         spread = 1 / math.sqrt(config.latent.w)
         rows = self.points * own.features
         self.loading = nn.Parameter(torch.randn(config.n_blocks, config.latent.w, rows) * spread)
@@ -45,10 +61,15 @@ class LinkedDecoder(Decoder):
         z = {"below": config.latent.z, "none": 0}.get(config.latent.z_place)
         inputs = own.features + (0 if z is None else z + context_size(config.context))
         outputs = (1 if own.part_noise else 2) * values // self.points
-        link = residual_stack(inputs, own.width, own.blocks, outputs)
-        self.link = link if self.points == 1 else Skipped(link, inputs, outputs)
+        self.link = self._link(inputs, outputs)
         if own.part_noise:
             self.log_noise = nn.Parameter(torch.zeros(config.parts.n_kinds, *config.shape))
+
+    def _link(self, inputs: int, outputs: int) -> nn.Module:
+        if self.own.link == "losses":
+            return Losses()
+        link = residual_stack(inputs, self.own.width, self.own.blocks, outputs)
+        return link if self.points == 1 else Skipped(link, inputs, outputs)
 
     def features(self, code: Tensor, parts: Parts) -> Tensor:
         """A W / K.  code: W, (B, G, d) -> (B, points, features)."""

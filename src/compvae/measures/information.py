@@ -15,7 +15,7 @@ from torch import Tensor
 
 from compvae.batch import Batch
 from compvae.checks import at_least_one
-from compvae.dense import DenseNormal
+from compvae.dense import Correlated
 from compvae.distributions import Members, Normal, PartsGaussian
 from compvae.inference import Inferred, infer
 from compvae.measures.measured import Measured, mean_of
@@ -70,7 +70,7 @@ def bits(model: CompVAE, problem: Problem, n: int = 256, seed: int = 0, max_part
 def _by_coordinate(model: CompVAE, batch: Batch, latent: Inferred) -> tuple[Tensor, Tensor, Tensor]:
     """Sums over a batch, in nats: by kind (C, d) or (1, d), how many they are of (C, 1) or (1, 1), and of z, (Z,)."""
     q, prior, parts = latent.q, latent.prior, batch.parts.padded()
-    if isinstance(q, DenseNormal):
+    if isinstance(q, Correlated):
         q = q.marginals()
     members = members_of(parts, model.config)
     if not model.decoder.aggregation.plain_sum:
@@ -90,4 +90,5 @@ def _of_z(latent: Inferred) -> Tensor:
     z = latent.z
     if z is None:
         return latent.w.new_zeros(len(latent.w), 0)
-    return z.q.kl_terms(z.prior) if z.exact else z.q.log_density(z.value) - z.prior.log_density(z.value)
+    q = z.q.marginals() if isinstance(z.q, Correlated) else z.q
+    return q.kl_terms(z.prior) if z.exact else q.log_density(z.value) - z.prior.log_density(z.value)

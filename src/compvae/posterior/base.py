@@ -15,12 +15,13 @@ from torch import Tensor, nn
 from compvae.batch import Batch, Parts, Shared
 from compvae.config import ModelConfig, ZNetworkConfig
 from compvae.context import context_size
-from compvae.dense import DenseNormal, Linearised
+from compvae.dense import Correlated, Linearised
 from compvae.distributions import Normal, PartsGaussian
 from compvae.nn.embedding import PartEmbedding
 from compvae.nn.residual import mlp, residual_stack
 from compvae.nn.trunks import CurveIn, ImageIn, VectorIn
 from compvae.noise import Noise
+from compvae.posterior.factor import Above
 from compvae.prior import PartPrior
 from compvae.scale import context_of, size_scale
 
@@ -140,8 +141,14 @@ class Posterior(nn.Module, ABC):
         """Whether q(w | ..) is a Gaussian of x and the parts alone, the same for every draw."""
         return False
 
+    def z(self, above: Above) -> Normal | Correlated:
+        """q(z | ..) where z stands above the parts, over (B, Z), the same in all rows of a group."""
+        assert self.z_network is not None
+        q: Normal = self.z_network(above.evidence, above.prior, above.batch.shared)
+        return q
+
     @abstractmethod
-    def w(self, given: Given) -> Normal | PartsGaussian | DenseNormal:
+    def w(self, given: Given) -> Normal | PartsGaussian | Correlated:
         """q(w | x, z, {l_i}): over W, (B, G, d), where ``of_sum``, over the parts, (B, K, d), otherwise."""
 
 

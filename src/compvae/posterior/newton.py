@@ -19,13 +19,13 @@ import torch
 from torch import Tensor
 
 from compvae.config import ModelConfig, NewtonConfig
-from compvae.dense import DenseNormal, Linearised, root_of
+from compvae.dense import Correlated, Linearised, damped_step, gaussian_at
+from compvae.distributions import Normal
 from compvae.posterior.base import Given, Posterior, Reader, ZPosterior
+from compvae.posterior.climbing import EVAL_FACTOR, FIRST_DAMPING, next_damping
+from compvae.posterior.factor import Above, factor_at_peak
 
 __all__ = ["NewtonPosterior"]
-
-FIRST_DAMPING, LESS, MORE = 0.03, 0.2, 8.0
-EVAL_FACTOR = 4  # outside training, as many times the rounds
 
 
 class NewtonPosterior(Posterior):
@@ -37,7 +37,7 @@ class NewtonPosterior(Posterior):
         assert isinstance(own, NewtonConfig)
         self.config, self.own = config, own
         self.of_sum = config.decoder.kind != "placed"
-        self.reader = Reader(config, with_parts=True) if config.latent.z else None
+        self.reader = Reader(config, with_parts=True) if config.latent.z and not self.of_sum else None
         self.z_network = None
         if self.reader is not None:
             self.z_network = ZPosterior(self.reader.width, config.latent.z, own.z_network, free=False)
@@ -45,10 +45,10 @@ class NewtonPosterior(Posterior):
     @property
     def certain(self) -> bool:
         """There is one peak for all draws where no z is drawn before."""
-        return self.z_network is None and not self.training
+        return not self.config.latent.z and not self.training
 
     @torch.no_grad()
-    def w(self, given: Given) -> DenseNormal:
+    def w(self, given: Given) -> Correlated:
         """Gaussian over W, (B, G, d), or over the parts, (B, K, d)."""
         pixels = self._pixels(given)
         x, weight = given.batch.x.flatten(1), 1 / given.kl_weight
@@ -65,11 +65,18 @@ class NewtonPosterior(Posterior):
 
         best = look(torch.zeros_like(prior.mean, dtype=torch.float64).flatten(1))
         damping = torch.full_like(best.cost, FIRST_DAMPING)
-        for _ in range(self.own.rounds * (1 if self.training else EVAL_FACTOR)):
+        for _ in range(self._rounds()):
             tried = look(best.v + best.step(damping))
             climbed = tried.cost < best.cost
-            best, damping = tried.where(climbed, best), damping * torch.where(climbed, LESS, MORE)
-        return DenseNormal(prior, best.v.to(prior.mean.dtype), best.precision)
+            best, damping = tried.where(climbed, best), next_damping(damping, climbed)
+        return gaussian_at(prior, best.v.to(prior.mean.dtype), best.seen)
+
+    def z(self, above: Above) -> Normal | Correlated:
+        """At the peak too, where W can be integrated out; by a network where parts have a place of their own."""
+        return factor_at_peak(above, self._rounds()) if self.z_network is None else super().z(above)
+
+    def _rounds(self) -> int:
+        return self.own.rounds * (1 if self.training else EVAL_FACTOR)
 
     def _pixels(self, given: Given) -> Tensor | None:
         """Which pixels a training step looks at, (P,); None for all."""
@@ -82,13 +89,13 @@ class NewtonPosterior(Posterior):
 class _Place:
     """A point v on the way to the peak, and what is seen from it.
 
-    v: (B, D).  cost: -ln p(x | w) p(w) but for a constant, (B,).  slope: J^T r - v, (B, D).  precision: J^T J + I.
+    v: (B, D).  cost: -ln p(x | w) p(w) but for a constant, (B,).  slope: J^T r - v, (B, D).  seen: J, (B, N, D).
     """
 
     v: Tensor
     cost: Tensor
     slope: Tensor
-    precision: Tensor
+    seen: Tensor
 
     @staticmethod
     def of(v: Tensor, x: Tensor, seen: Linearised, deviation: Tensor, weight: float) -> _Place:
@@ -99,14 +106,11 @@ class _Place:
         jacobian = seen.jacobian * deviation[:, None] / sigma[..., None]
         cost = 0.5 * ((v**2).sum(1) + (residual**2).sum(1)) + weight * 0.5 * seen.variance.double().log().sum(1)
         slope = (jacobian.mT @ residual[..., None])[..., 0] - v
-        eye = torch.eye(v.shape[1], dtype=v.dtype, device=v.device)
-        return _Place(v, cost, slope, jacobian.mT @ jacobian + eye)
+        return _Place(v, cost, slope, jacobian)
 
     def step(self, damping: Tensor) -> Tensor:
         """Where to go from here, (B, D).  damping: (B,)."""
-        diagonal = self.precision.diagonal(dim1=1, dim2=2)
-        damped = self.precision + torch.diag_embed(damping[:, None] * diagonal)
-        return torch.cholesky_solve(self.slope[..., None], root_of(damped))[..., 0]
+        return damped_step(self.seen, self.slope, damping)
 
     def where(self, chosen: Tensor, other: _Place) -> _Place:
         """This place in the chosen rows, the other elsewhere.  chosen: (B,) bool."""
@@ -115,5 +119,5 @@ class _Place:
             torch.where(row, self.v, other.v),
             torch.where(chosen, self.cost, other.cost),
             torch.where(row, self.slope, other.slope),
-            torch.where(row[..., None], self.precision, other.precision),
+            torch.where(row[..., None], self.seen, other.seen),
         )

@@ -20,6 +20,7 @@ from compvae.model import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo
 from compvae.problems import Problem
+from compvae.start import start, startable
 from compvae.train.checkpoint import Checkpoints, RunState, restore, snapshot
 from compvae.train.engine import Engine
 from compvae.train.schedule import largest_size
@@ -30,6 +31,7 @@ from compvae.train.watch import watch
 
 __all__ = ["Event", "Observer", "Trainer"]
 
+START = 1 << 39  # added to the seed of a run: wholes that no step trains on
 HELD_OUT = -1  # the fold of the held-out examples: no training step has this number
 
 
@@ -61,12 +63,19 @@ class Trainer:
     def __init__(self, config: RunConfig, engine: Engine | None = None) -> None:
         self.config, self.engine = config, engine or Engine()
         self.problem = config.make_problem()
-        self.model = CompVAE.seeded(config.model, config.seed).to(self.engine.device, self.engine.dtype)
+        self.model = self._begun().to(self.engine.device, self.engine.dtype)
         self.optimiser = optimiser_for(self.model, config.recipe)
         averaged = config.recipe.average > 0
         self.average = {k: v.clone() for k, v in self.model.state_dict().items()} if averaged else {}
         self.state = RunState()
         self.seconds = self.drawing = 0.0
+
+    def _begun(self) -> CompVAE:
+        """The model before its first step."""
+        model = CompVAE.seeded(self.config.model, self.config.seed)
+        if startable(model):
+            start(model, lambda noise: self.problem.draw(1, noise), self.config.seed + START)
+        return model
 
     # -- one step ------------------------------------------------------------------------------------------------
 

@@ -14,10 +14,16 @@ from typing import Any
 import torch
 
 from compvae import errors
+from compvae.batch import Batch
 from compvae.calibration import BATCHES, calibratable, calibrate
 from compvae.compose import Model
 from compvae.errors import CheckpointError, CompVAEError, ConfigError, MissingExtraError, OutputError
 from compvae.files import reason, write_atomic
+from compvae.model import CompVAE
+from compvae.noise import Noise
+from compvae.problems import Problem
+from compvae.shaping import BATCHES as SHAPE_BATCHES
+from compvae.shaping import shape_parts, shaped
 from compvae.storage import Provenance
 from compvae.train.checkpoint import Checkpoints, read
 from compvae.train.engine import Engine, launch
@@ -247,12 +253,21 @@ class _Work:
         if state.best is not None:
             notes["held-out bound"] = f"{state.best:.2f} nats"
         model = trainer.finished().float().cpu()
-        if calibratable(model):
-            problem = trainer.problem
-            batches = min(BATCHES, 1 + state.step // 50)  # a short run is not worth a long fit
-            calibrate(model, lambda noise: problem.draw(problem.max_parts, noise), config.seed + CALIBRATION, batches)
+        _fit_prior(model, trainer.problem, config.seed + CALIBRATION, state.step)
         provenance = Provenance(config.problem, config.settings, notes)
         Model(model, provenance).save(self.directory / "model")
+
+
+def _fit_prior(model: CompVAE, problem: Problem, seed: int, steps: int) -> None:
+    """What is fitted when all steps are done, in place; a short run is not worth a long fit."""
+
+    def draw(noise: Noise) -> Batch:
+        return problem.draw(problem.max_parts, noise)
+
+    if calibratable(model):
+        calibrate(model, draw, seed, min(BATCHES, 1 + steps // 50))
+    if shaped(model):
+        shape_parts(model, draw, seed, min(SHAPE_BATCHES, 1 + steps // 5))
 
 
 def outcome_dict(outcome: Outcome) -> dict[str, Any]:

@@ -1,0 +1,113 @@
+"""q(z | x_1..x_m): the Gaussian at the peak of p(z | context) prod_j p(x_j | z), with W integrated out.
+
+z above the parts, wholes of one day, no encoder (theory, section 5, "The shared factor").  Near z, with M(z) and S(z)
+the moments of p(W | z) and A = dx/dW at M(z),
+
+    x_j | z ~ N( x(M_j(z)), C_j ),   C_j = A S_j A^T + R_j,   slope J_j = A dM_j/dz
+
+so that each whole sends the Gaussian message of precision J^T C^-1 J, and messages of wholes that share z multiply:
+what is not shared cannot enter z.  Damped Gauss-Newton, as for W in :mod:`compvae.posterior.newton`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from compvae.batch import Batch
+from compvae.dense import Correlated, DenseNormal, Linearised, jacobian, root_of
+from compvae.distributions import Normal
+from compvae.posterior.climbing import FIRST_DAMPING, next_damping
+
+__all__ = ["Above", "factor_at_peak"]
+
+
+@dataclass(frozen=True)
+class Above:
+    """What q(z | ..) is given where z stands above the parts.
+
+    prior: p(z | context), over (B, Z).  sums: z (B, Z) -> p(W | z), over (B, G, d).
+    linearise: W (B, G, d) -> p(x | W) near there.  kl_weight: as in :class:`~compvae.posterior.base.Given`.
+    """
+
+    batch: Batch
+    evidence: Tensor
+    prior: Normal
+    sums: Callable[[Tensor], Normal]
+    linearise: Callable[[Tensor], Linearised]
+    kl_weight: float = 1.0
+
+
+@torch.no_grad()
+def factor_at_peak(above: Above, rounds: int) -> Correlated:
+    """q(z | ..), over (B, Z), the same in all rows of a group."""
+    best = _look(above, torch.zeros_like(above.prior.mean, dtype=torch.float64))
+    damping = torch.full_like(best.cost, FIRST_DAMPING)
+    for _ in range(rounds):
+        tried = _look(above, best.u + best.step(damping))
+        climbed = tried.cost < best.cost
+        best, damping = tried.where(climbed, best), next_damping(damping, climbed)
+    return DenseNormal(above.prior, best.u.to(above.prior.mean.dtype), best.precision)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A point on the way.  u: z in units of its prior, (B, Z).  cost: (B,).  slope: (B, Z).  precision: (B, Z, Z)."""
+
+    u: Tensor
+    cost: Tensor
+    slope: Tensor
+    precision: Tensor
+
+    def step(self, damping: Tensor) -> Tensor:
+        """Where to go from here, (B, Z).  damping: (B,)."""
+        diagonal = self.precision.diagonal(dim1=1, dim2=2)
+        damped = self.precision + torch.diag_embed(damping[:, None] * diagonal)
+        return torch.cholesky_solve(self.slope[..., None], root_of(damped))[..., 0]
+
+    def where(self, chosen: Tensor, other: _Place) -> _Place:
+        """This place in the chosen rows, the other elsewhere.  chosen: (B,) bool."""
+        row = chosen[:, None]
+        return _Place(
+            torch.where(row, self.u, other.u),
+            torch.where(chosen, self.cost, other.cost),
+            torch.where(row, self.slope, other.slope),
+            torch.where(row[..., None], self.precision, other.precision),
+        )
+
+
+def _look(above: Above, u: Tensor) -> _Place:
+    """What is seen from u, (B, Z)."""
+    prior, deviation = above.prior, above.prior.variance.sqrt()
+    z = prior.mean + deviation * u.to(prior.mean.dtype)
+    _, slope = jacobian(lambda at: above.sums(at).mean.flatten(1), z)  # dM/dz, (B, GD, Z)
+    sums = above.sums(z)
+    seen = above.linearise(sums.mean)
+    spread = sums.variance.expand_as(sums.mean)
+    spread = spread if sums.mask is None else spread.masked_fill(~sums.mask, 0.0)
+    loading = seen.jacobian.double() * spread.flatten(1).double().sqrt()[:, None]
+    noise = torch.diag_embed(seen.variance.double() * above.kl_weight)
+    root = root_of(loading @ loading.mT + noise)
+    moved = seen.jacobian.double() @ (slope * deviation[:, None]).double()
+    residual = (above.batch.x.flatten(1).double() - seen.mean.double())[..., None]
+    both = torch.linalg.solve_triangular(root, torch.cat([residual, moved], -1), upper=False)
+    residual, moved = both[..., 0], both[..., 1:]
+    misfit = 0.5 * (residual**2).sum(1) + root.diagonal(dim1=1, dim2=2).log().sum(1)
+    eye = torch.eye(u.shape[1], dtype=u.dtype, device=u.device)
+    return _Place(
+        u,
+        _together(misfit, above.batch) + 0.5 * (u**2).sum(1),
+        _together((moved.mT @ residual[..., None])[..., 0], above.batch) - u,
+        _together(moved.mT @ moved, above.batch) + eye,
+    )
+
+
+def _together(message: Tensor, batch: Batch) -> Tensor:
+    """Messages of the wholes that share one z, added up and given to each.  message: (B, *)."""
+    if batch.shared is None:
+        return message
+    total = batch.shared.total(message.reshape(len(message), -1))[batch.shared.group]
+    return total.view_as(message)
