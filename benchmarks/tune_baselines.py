@@ -2,8 +2,8 @@
 
     OMP_NUM_THREADS=1 python benchmarks/tune_baselines.py sines --minutes 0.75
 
-The first line of each baseline is what the package has; the winners of both problems are written down in
-docs/experiments.md.
+The first line of each baseline is what the package has; what was seen is in
+benchmarks/results/tuning.md.
 """
 
 from __future__ import annotations

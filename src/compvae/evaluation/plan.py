@@ -56,7 +56,7 @@ def _power(x: np.ndarray) -> np.ndarray:
 
 PLANS = {
     "sines": Plan((1, 2, 4, 8, 16, 30, 100, 1000), (2, 4, 8), _power, 400),
-    "colours": Plan((2, 3, 4, 8, 12, 16), (3, 4, 8), EVENTS["energy"], 100, different=2),
+    "colours": Plan((2, 3, 4, 8, 12, 16), (3, 4, 8), EVENTS["energy"], 100, different=2, wholes=16, redrawn=200),
     "households": Plan((5, 20, 50, 100, 1000), (5, 20), EVENTS["peak"], 400),
 }
 
