@@ -12,12 +12,14 @@ SOURCE = Path(__file__).parent.parent / "src" / "compvae"
 ORDER = """
 errors checks extras files noise parts batch context
 data.flat data.text data.wholes texts results progress
-problems.base problems.sines problems.colours
+data.tables data.times data.readings data.clocks data.meter_days data.split data.covariates data.homes data.dataset
+data.citylearn
+problems.source problems.blocks problems.base problems.sines problems.colours
 problems.households.profiles problems.households.day problems.households.homes problems.households.feeder
-problems.households problems
+problems.households problems problems.pools problems.meters problems.tables problems.own
 distributions dense config aggregation
 nn nn.residual nn.embedding nn.graph nn.trunks
-scale mixture prior
+scale mixture context_prior prior
 posterior.climbing posterior.factor posterior.base posterior.collapsed posterior.graph posterior.per_part
 posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
@@ -36,6 +38,7 @@ evaluation.plan evaluation.rows evaluation.averages evaluation.hidden evaluation
 evaluation.properties evaluation.edits evaluation.harness evaluation
 report.claims report.exhibit report.curves report.images report.exhibits report.facts report.measures report.page report
 commands commands.options commands.tally commands.generating commands.observing commands.evaluate commands.report
+commands.data
 cli __main__
 """.split()
 

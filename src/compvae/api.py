@@ -27,7 +27,7 @@ class Run:
 
 
 def fit(
-    problem: str,
+    problem: str | os.PathLike[str],
     preset: str = "small",
     out: str | os.PathLike[str] = "runs/mine",
     steps: int | None = None,
@@ -35,13 +35,19 @@ def fit(
     resume: bool = False,
     minutes: float | None = None,
     show: bool = False,
+    profiles: str | os.PathLike[str] | None = None,
+    context: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Run:
     """Train a preset on a problem; ``options`` are fields of the run or its recipe (batch, rate, devices, ...).
 
+    problem: a built-in one by name; a file of meter readings, with profiles (a table ``meter, profile`` or "auto:4")
+    and context (a table ``date, ...``); or a directory of wholes and parts.
     A directory that is not empty needs resume=True.  A signal saves the run, then KeyboardInterrupt is raised.
     """
-    given = {"problem": problem, "preset": preset, "steps": steps, "seed": seed, **options}
+    paths = {"problem": problem, "profiles": profiles, "context": context}
+    named = {name: str(path) for name, path in paths.items() if path is not None}
+    given = {**named, "preset": preset, "steps": steps, "seed": seed, **options}
     outcome = train_run(given, out, resume, minutes, show)
     if outcome.stopped:
         raise KeyboardInterrupt(

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from compvae.commands.data import data
 from compvae.commands.evaluate import evaluate
 from compvae.commands.generating import sample, tail
 from compvae.commands.observing import edit, infer
@@ -77,7 +78,13 @@ def problems(as_json: AsJson = False) -> None:
 
 @app.command()
 def train(
-    problem: Annotated[str | None, typer.Argument(help="A problem by name: sines or colours.")] = None,
+    problem: Annotated[
+        str | None, typer.Argument(help="A problem by name (compvae problems), a file of meter readings, a dataset.")
+    ] = None,
+    profiles: Annotated[
+        str | None, typer.Option(help="Table meter, profile; or auto:4 for four bands by size. For meter readings.")
+    ] = None,
+    context: Annotated[str | None, typer.Option(help="Table date, <columns>, for meter readings.")] = None,
     out: Annotated[Path, typer.Option(help="Directory of the run.")] = Path("runs/mine"),
     preset: Annotated[str | None, typer.Option(help="small (minutes on two cores) or paper (layer for layer).")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps; the preset has a default.")] = None,
@@ -103,14 +110,19 @@ def train(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model on a problem; interrupted, it saves and can be resumed exactly."""
+    """Train a model on a problem, or on own data; interrupted, it saves and can be resumed exactly.
+
+    compvae train sines --out runs/sines; compvae train meters.csv --profiles homes.csv --context days.csv; compvae
+    train DIRECTORY with wholes and parts.
+    """
     from dataclasses import asdict
 
     from compvae.train.runs import estimate, outcome_dict, train_run
     from compvae.train.settings import read_options
 
     flags = {
-        "problem": problem, "preset": preset, "steps": steps, "seed": seed, "devices": devices, "batch": batch,
+        "problem": problem, "profiles": profiles, "context": context, "preset": preset,
+        "steps": steps, "seed": seed, "devices": devices, "batch": batch,
         "accelerator": accelerator, "precision": precision, "threads": threads, "rate": rate, "average": average,
         "patience": patience, "checkpoint_every": checkpoint_every,
     }  # fmt: skip
@@ -135,7 +147,7 @@ def train(
         raise typer.Exit(128 + outcome.stopped)
 
 
-for command in (sample, infer, edit, tail, evaluate, report):
+for command in (sample, infer, edit, tail, evaluate, report, data):
     app.command()(command)
 
 

@@ -208,12 +208,14 @@ class ModelConfig(_Config):
 
     parts: what a part is.  context: observed covariates of a whole.  shape: of x.
     scale: "size" where x grows with K: encoders see x/K and decoders return K times their output; "none" otherwise.
+    unit: what x is measured in inside the networks, so that kW and W train alike; x outside keeps the user's unit.
     """
 
     parts: PartsSchema
     context: tuple[Attribute, ...] = ()
     shape: Annotated[tuple[Annotated[int, Field(ge=1, le=65_536)], ...], Field(min_length=1, max_length=3)]
     scale: Literal["none", "size"] = "none"
+    unit: Annotated[float, Field(gt=1e-30, lt=1e30)] = 1.0
     latent: LatentConfig
     prior: PriorConfig = PriorConfig()
     posterior: PosteriorConfig

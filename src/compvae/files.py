@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-__all__ = ["is_file", "reason", "staged", "sync_directory", "write_atomic"]
+__all__ = ["is_file", "reason", "sha256_of", "staged", "sync_directory", "write_atomic"]
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -51,6 +52,12 @@ def is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):  # a name too long, a directory above that may not be entered, a zero byte
         return False
+
+
+def sha256_of(path: Path) -> str:
+    """The hash of a file's contents, read a piece at a time."""
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def reason(error: Exception) -> str:

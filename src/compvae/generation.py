@@ -44,7 +44,7 @@ def generate(model: CompVAE, parts: Parts, noise: NormalSource, context: Tensor 
     if model.config.context and context is None:
         context = like.new_zeros(len(parts), context_size(model.config.context))
 
-    z = model.z_above(context, like).rsample(noise, "z") if place == "above" else None
+    z = model.draw_z_above(context, like, noise) if place == "above" else None
     if model.decoder.aggregation.plain_sum:
         code = model.prior.draw_sum(parts, z, noise, "w")
     else:

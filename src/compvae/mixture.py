@@ -29,17 +29,20 @@ class PartMixture(nn.Module):
     """M components for each of C kinds, in d coordinates, with weights that move with z (Z may be 0).
 
     gate: (C, M, 1 + Z), logits are gate . (1, z).  mean: (C, M, d).  root: (C, M, d, d), lower triangular.
+    correlated: R, (C, d, d), v = R times the standardised mixture; rows of length 1.
     """
 
     gate: Tensor
     mean: Tensor
     root: Tensor
+    correlated: Tensor
 
     def __init__(self, kinds: int, components: int, size: int, z: int) -> None:
         super().__init__()
         self.register_buffer("gate", torch.zeros(kinds, components, 1 + z))
         self.register_buffer("mean", torch.zeros(kinds, components, size))
         self.register_buffer("root", torch.eye(size).expand(kinds, components, size, size).clone())
+        self.register_buffer("correlated", torch.eye(size).expand(kinds, size, size).clone())
 
     def weights(self, z: Tensor | None, rows: int) -> Tensor:
         """pi_m(z), (B, C, M).  z: (B, Z) or None."""
@@ -48,7 +51,7 @@ class PartMixture(nn.Module):
         return torch.einsum("bz,cmz->bcm", seen, self.gate).softmax(-1)
 
     def draw_sum(self, counts: Tensor, z: Tensor | None, noise: NormalSource, name: str) -> Tensor:
-        """The sum of n_c draws of v for each kind, (B, C, d): mean 0, covariance n_c I.  counts: (B, C)."""
+        """The sum of n_c draws of v for each kind, (B, C, d): mean 0, covariance n_c R R^T.  counts: (B, C)."""
         few = counts.clamp(max=COUNTED)
         weights = self.weights(z, len(counts))
         taken = self._taken(few, weights, noise, f"{name}/component").to(self.mean.dtype)
@@ -58,15 +61,15 @@ class PartMixture(nn.Module):
         total = torch.einsum("bcm,cmd->bcd", taken, self.mean) + _apply(root, unit)
         drawn = self._standard(total, few.to(unit.dtype), weights, covariance)
         n = counts.to(unit.dtype)[..., None]
-        return torch.where(n > COUNTED, n.sqrt() * unit, drawn).masked_fill(n == 0, 0.0)
+        total = torch.where(n > COUNTED, n.sqrt() * unit, drawn).masked_fill(n == 0, 0.0)
+        return torch.einsum("cde,bce->bcd", self.correlated, total)
 
     def _taken(self, counts: Tensor, weights: Tensor, noise: NormalSource, name: str) -> Tensor:
         """How many parts took each component, (B, C, M).  counts: (B, C), at most COUNTED.  weights: (B, C, M)."""
-        most = int(counts.max())
-        drawn = noise.normal(name, most, counts.shape[1]).mT  # the axis of the parts first, so that padding is nothing
+        drawn = noise.normal(name, COUNTED, counts.shape[1]).mT  # always as many, so that K costs nothing
         quantile = 0.5 * torch.erfc(-drawn / math.sqrt(2))
         chosen = torch.searchsorted(weights.cumsum(-1), quantile.contiguous()).clamp_(max=weights.shape[-1] - 1)
-        there = (torch.arange(most, device=counts.device) < counts[..., None]).to(torch.int64)
+        there = (torch.arange(COUNTED, device=counts.device) < counts[..., None]).to(torch.int64)
         return torch.zeros_like(weights, dtype=torch.int64).scatter_add_(2, chosen, there)
 
     def _standard(self, total: Tensor, n: Tensor, weights: Tensor, covariance: Tensor) -> Tensor:

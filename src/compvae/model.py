@@ -11,10 +11,12 @@ from torch import Tensor, nn
 from compvae.batch import Parts
 from compvae.config import ModelConfig
 from compvae.context import context_size
+from compvae.context_prior import ContextPrior
 from compvae.decoder import build_decoder
 from compvae.distributions import Normal
+from compvae.noise import NormalSource
 from compvae.posterior import build_posterior
-from compvae.prior import ContextPrior, ZPrior, build_prior, members_of
+from compvae.prior import ZPrior, build_prior, members_of
 from compvae.scale import beside, size_scale
 
 __all__ = ["CompVAE"]
@@ -56,8 +58,13 @@ class CompVAE(nn.Module):
     def z_above(self, context: Tensor | None, like: Tensor) -> Normal:
         """p(z | context), over (B, Z).  like: (B, *), for device and dtype."""
         assert self.z_prior is not None
-        given: Normal = self.z_prior(like.flatten(1)[:, :0] if context is None else context.to(like.dtype))
+        given: Normal = self.z_prior(_told(context, like))
         return given
+
+    def draw_z_above(self, context: Tensor | None, like: Tensor, noise: NormalSource) -> Tensor:
+        """z ~ p(z | context), (B, Z), arguments as in :meth:`z_above`."""
+        assert isinstance(self.z_prior, ContextPrior)
+        return self.z_prior.draw(_told(context, like), noise, "z")
 
     def z_below(self, code: Tensor, parts: Parts, context: Tensor | None) -> Normal:
         """p(z | W, context), over (B, Z).  code: W, (B, G, d).  Where x is measured in units of K, so is W."""
@@ -68,3 +75,8 @@ class CompVAE(nn.Module):
     def z_view(self, code: Tensor, parts: Parts, context: Tensor | None) -> Tensor:
         """What networks of z see of W: W itself (paper), or W/K where x is measured in units of K.  -> (B, N)."""
         return beside((code / size_scale(self.config, parts, code)).flatten(1), context)
+
+
+def _told(context: Tensor | None, like: Tensor) -> Tensor:
+    """Context as the networks take it, (B, E), E = 0 where the model has none."""
+    return like.flatten(1)[:, :0] if context is None else context.to(like.dtype)

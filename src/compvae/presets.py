@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from pydantic import ValidationError
@@ -19,12 +20,12 @@ from compvae.config import (
     ZNetworkConfig,
 )
 from compvae.errors import ConfigError
-from compvae.problems import Problem
+from compvae.problems.source import Source
 
 __all__ = ["PRESETS", "preset"]
 
 
-def _paper_curves(problem: Problem) -> ModelConfig:
+def _paper_curves(problem: Source) -> ModelConfig:
     """Appendix A.1.  Latent sizes by the tables (w 1024, z 256), which the text contradicts (errata)."""
     return ModelConfig(
         parts=problem.schema,
@@ -43,7 +44,7 @@ def _paper_curves(problem: Problem) -> ModelConfig:
     )
 
 
-def _paper_images(problem: Problem) -> ModelConfig:
+def _paper_images(problem: Source) -> ModelConfig:
     """Appendix A.2."""
     return ModelConfig(
         parts=problem.schema,
@@ -64,13 +65,15 @@ def _paper_images(problem: Problem) -> ModelConfig:
     )
 
 
-def _small_curves(problem: Problem) -> ModelConfig:
+def _small_curves(problem: Source) -> ModelConfig:
     """Category-owned blocks, plain sum, exact M-step, no z (theory, section 7, row 4); a pointwise link on A W / K, and
     the posterior at its peak in place of an encoder (docs/experiments.md, 7)."""
     return ModelConfig(
         parts=problem.schema,
+        context=problem.context,
         shape=problem.shape,
         scale="size" if problem.extensive else "none",
+        unit=problem.unit,
         latent=LatentConfig(w=3, blocks=True),
         prior=PriorConfig(fit="m_step", centre=0.5, spread=0.0),
         posterior=NewtonConfig(rounds=6),
@@ -78,7 +81,7 @@ def _small_curves(problem: Problem) -> ModelConfig:
     )
 
 
-def _small_images(problem: Problem) -> ModelConfig:
+def _small_images(problem: Source) -> ModelConfig:
     """Softmax over sites, M-step by colour (theory, section 5); one latent a site, a link of each channel's own values,
     and the posterior at its peak (docs/experiments.md, 8)."""
     return ModelConfig(
@@ -91,30 +94,65 @@ def _small_images(problem: Problem) -> ModelConfig:
     )
 
 
-def _small_feeder(problem: Problem) -> ModelConfig:
-    """Theory, section 5, "The shared factor": z above the parts, one z for the wholes of a day, x from W alone."""
+def _small_feeder(problem: Source) -> ModelConfig:
+    """Theory, section 5, "The shared factor": z above the parts, one z for the wholes of a day, x from W alone; loads
+    add up but for losses, and a mixture is the shape of a home's (docs/experiments.md, 10)."""
     return ModelConfig(
         parts=problem.schema,
         context=problem.context,
         shape=problem.shape,
         scale="size",
-        latent=LatentConfig(w=8, blocks=True, z=6, z_place="above"),
-        prior=PriorConfig(spread=0.3, z_network=ZNetworkConfig(width=64, blocks=1)),
-        posterior=NewtonConfig(rounds=2, z_network=ZNetworkConfig(width=128, blocks=1)),
-        decoder=LinkedConfig(link="pointwise", features=1, width=16, blocks=1, floor=0.02, part_noise=True),
+        unit=problem.unit,
+        latent=LatentConfig(w=min(16, math.prod(problem.shape)), blocks=True, z=6, z_place="above"),
+        prior=PriorConfig(spread=0.3, components=24, z_network=ZNetworkConfig(width=64, blocks=1)),
+        posterior=NewtonConfig(rounds=2),
+        decoder=LinkedConfig(link="losses", features=1, floor=0.02, part_noise=True),
     )
 
 
-PRESETS: dict[str, dict[str, Callable[[Problem], ModelConfig]]] = {
+def _small_tables(problem: Source) -> ModelConfig:
+    """Own wholes with parts of kinds alone: as the feeder where some share a factor, else as the curves."""
+    if problem.rows_together == 1:
+        return _small_curves(problem)
+    config = _small_feeder(problem)
+    if problem.extensive:
+        return config
+    decoder = LinkedConfig(link="pointwise", features=1, width=16, blocks=1, floor=0.02)
+    return ModelConfig(**{**dict(config), "scale": "none", "decoder": decoder})
+
+
+def _small_places(problem: Source) -> ModelConfig:
+    """Own wholes whose parts have continuous attributes: a network prior of these, the posterior at its peak."""
+    return ModelConfig(
+        parts=problem.schema,
+        context=problem.context,
+        shape=problem.shape,
+        scale="size" if problem.extensive else "none",
+        unit=problem.unit,
+        latent=LatentConfig(w=12),
+        prior=PriorConfig(kind="network", embedding=16, hidden=128, floor=5e-3),
+        posterior=NewtonConfig(rounds=2),
+        decoder=LinkedConfig(
+            link="pointwise", features=1, width=16, blocks=1, floor=0.02, part_noise=problem.extensive
+        ),
+    )
+
+
+PRESETS: dict[str, dict[str, Callable[[Source], ModelConfig]]] = {
     "sines": {"paper": _paper_curves, "small": _small_curves},
     "colours": {"paper": _paper_images, "small": _small_images},
     "households": {"small": _small_feeder},
 }
+OWN_DATA: dict[str, dict[str, Callable[[Source], ModelConfig]]] = {
+    "meters": {"small": _small_feeder},
+    "tables": {"small": _small_tables},
+    "places": {"small": _small_places},
+}
 
 
-def preset(problem: Problem, name: str) -> ModelConfig:
+def preset(problem: Source, name: str) -> ModelConfig:
     """The configuration of that name for this problem."""
-    known = PRESETS.get(problem.name, {})
+    known = {**PRESETS, **OWN_DATA}.get(problem.name, {})
     if name not in known:
         raise ConfigError(
             f"preset {name!r} is unknown for {problem.name}, the presets are {', '.join(known) or 'none'}"

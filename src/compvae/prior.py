@@ -22,7 +22,6 @@ from compvae.nn.residual import mlp, residual_stack
 from compvae.noise import NormalSource, Still
 
 __all__ = [
-    "ContextPrior",
     "NetworkPrior",
     "PartPrior",
     "PriorStatistics",
@@ -33,7 +32,6 @@ __all__ = [
 ]
 
 SWING = 3.0  # ln p_c^2(z) stays within this of its table's
-REACH, NARROWEST = 4.0, 0.05  # what context says of z ~ N(0, I): how far out, and how exactly
 
 
 def members_of(parts: PaddedParts, config: ModelConfig) -> Members:
@@ -196,6 +194,18 @@ class TablePrior(PartPrior):
         self.mean.copy_(torch.where(seen[:, None], mean, self.mean))
         self.log_variance.copy_(torch.where(seen[:, None], log_variance, self.log_variance))
 
+    def moments_at_rest(self) -> tuple[Tensor, Tensor]:
+        """m_c and p_c^2 of the table, before z moves them, (C, d) each."""
+        return self.mean, soft_floor(self.log_variance, self.config.prior.floor).exp()
+
+    @torch.no_grad()
+    def adjust(self, kind: int, shift: Tensor, scale: Tensor, root: Tensor) -> None:
+        """m_c + shift, p_c^2 scale, and correlations root root^T of v.  shift, scale: (d,).  root: (d, d)."""
+        assert self.mixture is not None
+        self.mean[kind] += shift.to(self.mean)
+        self.log_variance[kind] += scale.log().to(self.mean)
+        self.mixture.correlated[kind] = root.to(self.mean)
+
 
 class NetworkPrior(PartPrior):
     """N(mean, variance)(kind, features) by a network  (paper, table of p(w|l), 2D)."""
@@ -215,30 +225,6 @@ class NetworkPrior(PartPrior):
 def build_prior(config: ModelConfig) -> PartPrior:
     """The prior of the parts that the configuration names."""
     return TablePrior(config) if config.prior.kind == "table" else NetworkPrior(config)
-
-
-class ContextPrior(nn.Module):
-    """p(z | context) = N(0, I) times a Gaussian message of what is known, above the parts.
-
-    Without that unit z has no scale of its own: its prior, which is learned, and the prior of the parts given z can
-    grow together without end (docs/experiments.md, 10).  Nothing known leaves N(0, I) itself.
-    """
-
-    def __init__(self, inputs: int, z: int, network: ZNetworkConfig) -> None:
-        super().__init__()
-        self.z = z
-        self.network = residual_stack(inputs, network.width, network.blocks, 2 * z, network.stem) if inputs else None
-
-    def forward(self, context: Tensor) -> Normal:
-        """context: (B, E), a row of zeros where nothing is known -> normal over (B, Z)."""
-        zeros = context.new_zeros(len(context), self.z)
-        unit = Normal(zeros, torch.ones_like(zeros))
-        if self.network is None:
-            return unit
-        mean, log_variance = self.network(context).chunk(2, -1)
-        told = unit.times(REACH * torch.tanh(mean / REACH), soft_floor(log_variance, NARROWEST))
-        unknown = (context == 0).all(1, keepdim=True)
-        return Normal(told.mean.masked_fill(unknown, 0.0), told.variance.masked_fill(unknown, 1.0))
 
 
 class ZPrior(nn.Module):

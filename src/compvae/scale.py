@@ -9,7 +9,7 @@ from compvae.batch import Batch, Parts
 from compvae.config import ModelConfig
 from compvae.context import context_size
 
-__all__ = ["beside", "context_of", "size_scale"]
+__all__ = ["beside", "context_of", "size_scale", "x_scale"]
 
 
 def beside(h: Tensor, *others: Tensor | None) -> Tensor:
@@ -18,9 +18,14 @@ def beside(h: Tensor, *others: Tensor | None) -> Tensor:
 
 
 def size_scale(config: ModelConfig, parts: Parts, like: Tensor) -> Tensor:
-    """What x is measured in: K where x grows with it, 1 otherwise.  like: (B, *) -> (B, 1, ..)."""
+    """How x grows with its parts: K, or 1.  like: (B, *) -> (B, 1, ..)."""
     sizes = parts.sizes if config.scale == "size" else torch.ones_like(parts.sizes)
     return sizes.to(like.dtype).view(-1, *[1] * (like.ndim - 1))
+
+
+def x_scale(config: ModelConfig, parts: Parts, like: Tensor) -> Tensor:
+    """What x is measured in: the data's unit, times K where x grows with it.  like: (B, *) -> (B, 1, ..)."""
+    return config.unit * size_scale(config, parts, like)
 
 
 def context_of(batch: Batch, config: ModelConfig) -> Tensor:

@@ -1,22 +1,37 @@
-"""The shape of each kind's parts, fitted to what single parts show: v = (w - m_c(z)) / p_c(z), w and z ~ q(w, z | x).
+"""What is fitted when a model with a mixture as the shape of its parts is trained: p(z | context), moments, shapes.
 
-Single parts are wholes with K = 1; z is known from the larger wholes of the same day that are drawn beside them.
+All of it to draws of q(z, W | x) for wholes that no step trained on, in two passes:
+
+    p(z | context)    <-  z of days that are well known, from wholes of many parts
+    m_c, p_c^2, R_c   <-  moments of v = (W_c - n m_c(z)) / (sqrt(n) p_c(z)): mean into m_c, variances into p_c^2, and
+                          R_c R_c^T their correlations
+    shape of kind c   <-  v of single parts (K = 1), z known from the larger wholes of the same day
+
+The first two are the M-step, which gradients reach too slowly: the likelihood is thousands of times stiffer (theory,
+section 5).  Shapes are mixtures (:mod:`compvae.mixture`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
+from compvae.batch import Batch
 from compvae.calibration import Draw
-from compvae.inference import infer
+from compvae.context_prior import ContextPrior
+from compvae.dense import Correlated
+from compvae.inference import Inferred, infer
 from compvae.model import CompVAE
 from compvae.noise import Noise
 from compvae.prior import TablePrior
 
-__all__ = ["shape_parts", "shaped"]
+__all__ = ["BATCHES", "shape_parts", "shaped"]
 
 BATCHES, ROWS = 400, 256
+DAYS = 0.3  # share of the batches that p(z | context) is fitted to
+KNOWN = 20  # parts of a day, over all of its wholes, from which on it is well known
 
 
 def shaped(model: CompVAE) -> bool:
@@ -26,26 +41,98 @@ def shaped(model: CompVAE) -> bool:
 
 @torch.no_grad()
 def shape_parts(model: CompVAE, draw: Draw, seed: int, batches: int = BATCHES) -> None:
-    """Fit the mixture of every kind, in place, to wholes drawn with a seed of their own."""
+    """Fit all of it, in place.  draw: wholes as in training; seed: of their own."""
+    model.train()  # fewer rounds of inference: the model is close to linear
+    if isinstance(model.z_prior, ContextPrior):
+        _fit_days(model, model.z_prior, draw, seed, max(1, int(DAYS * batches)))
+    _fit_kinds(model, draw, seed, batches)
+    model.eval()
+
+
+def _inferred(model: CompVAE, draw: Draw, noise: Noise) -> tuple[Batch, Inferred]:
+    like = next(model.decoder.parameters())
+    batch = draw(noise).to(like.device, like.dtype)
+    return batch, infer(model, batch, noise)
+
+
+def _fit_days(model: CompVAE, prior: ContextPrior, draw: Draw, seed: int, batches: int) -> None:
+    found = [_days(*_inferred(model, draw, Noise(seed, ROWS, 0, number))) for number in range(batches)]
+    z, context = (torch.cat(pieces) for pieces in zip(*found, strict=True))
+    if len(z) >= prior.components:
+        prior.fit(z, context)
+
+
+def _days(batch: Batch, latent: Inferred) -> tuple[Tensor, Tensor]:
+    """z, (R, Z), and context, (R, E), of the days of a batch that are well known."""
+    assert latent.z_value is not None
+    sizes = batch.parts.sizes.double()[:, None]
+    first = torch.arange(len(batch))
+    if batch.shared is not None:
+        sizes, first = batch.shared.total(sizes), batch.shared.first
+    chosen = first[sizes[:, 0] >= KNOWN]
+    context = latent.z_value.new_zeros(len(batch), 0) if latent.context is None else latent.context
+    return latent.z_value[chosen], context[chosen].to(latent.z_value)
+
+
+def _fit_kinds(model: CompVAE, draw: Draw, seed: int, batches: int) -> None:
     prior = model.prior
     assert isinstance(prior, TablePrior)
     assert prior.mixture is not None
-    model.train()  # fewer rounds of inference: the model is close to linear
-    found = [_single_parts(model, prior, draw, Noise(seed, ROWS, number)) for number in range(batches)]
-    model.eval()
-    kind, v, z = (torch.cat(pieces) for pieces in zip(*found, strict=True))
+    seen = [_Seen.of(prior, *_inferred(model, draw, Noise(seed, ROWS, 1, number))) for number in range(batches)]
     for c in range(model.config.parts.n_kinds):
-        prior.mixture.fit(c, v[kind == c], z[kind == c])
+        moments = [one.moments[c] for one in seen]
+        terms, parts = (sum(float(getattr(m, name)) for m in moments) for name in ("terms", "parts"))
+        if not terms:
+            continue
+        shift = torch.stack([m.shift for m in moments]).sum(0) / parts
+        # taking the shift out of the mean takes its square out of the second moment
+        second = torch.stack([m.second for m in moments]).sum(0) / terms
+        unit = shift / prior.moments_at_rest()[1][c].double().sqrt()
+        covariance = second - parts / terms * torch.outer(unit, unit)
+        scale = covariance.diagonal().clamp(min=1e-3)
+        root = torch.linalg.cholesky(covariance / (scale[:, None] * scale).sqrt() + 1e-4 * torch.eye(len(scale)))
+        prior.adjust(c, shift, scale, root)
+        v, z = (torch.cat([getattr(one, name)[one.kind == c] for one in seen]) for name in ("v", "z"))
+        v = (v.double() - unit) / scale.sqrt()
+        prior.mixture.fit(c, torch.linalg.solve_triangular(root, v.T, upper=False).T, z)
 
 
-def _single_parts(model: CompVAE, prior: TablePrior, draw: Draw, noise: Noise) -> tuple[Tensor, Tensor, Tensor]:
-    """Kinds (R,), v (R, d) and z (R, Z) of the wholes of one part in a batch."""
-    batch = draw(noise).to(prior.mean.device, prior.mean.dtype)
-    latent = infer(model, batch, noise)
-    single = batch.parts.sizes == 1
-    kind = batch.parts.counts[single].argmax(1)
-    z = latent.z_value[single] if latent.z_value is not None else latent.w.new_zeros(int(single.sum()), 0)
-    rows = torch.arange(len(kind))
-    p = latent.prior
-    v = (latent.w - p.mean)[single][rows, kind] / p.variance.expand_as(p.mean)[single][rows, kind].sqrt()
-    return kind, v, z
+@dataclass(frozen=True)
+class _Moments:
+    """Of one kind in one batch.  shift: sum of W - n m, (d,).  second: sum of E[v v^T], (d, d).  parts: sum of n."""
+
+    shift: Tensor
+    second: Tensor
+    parts: float
+    terms: int
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """One batch: moments of each kind, and the single parts in it: kind (R,), v (R, d), z (R, Z)."""
+
+    moments: list[_Moments]
+    kind: Tensor
+    v: Tensor
+    z: Tensor
+
+    @staticmethod
+    def of(prior: TablePrior, batch: Batch, latent: Inferred) -> _Seen:
+        q, p, n = latent.q, latent.prior, batch.parts.counts.double()
+        assert isinstance(q, Correlated)
+        deviation = p.variance.expand_as(p.mean).double().clamp(min=1e-12).sqrt()  # sqrt(n) p_c(z), (B, C, d)
+        centred = (q.mean - p.mean).double()
+        v = centred / deviation
+        second = q.covariances().double() / (deviation[..., :, None] * deviation[..., None, :])
+        second = second + v[..., :, None] * v[..., None, :]
+        moments = []
+        for c in range(n.shape[1]):
+            there = n[:, c] > 0
+            moments.append(
+                _Moments(centred[there, c].sum(0), second[there, c].sum(0), float(n[:, c].sum()), int(there.sum()))
+            )
+        single = batch.parts.sizes == 1
+        kind, rows = n[single].argmax(1), torch.arange(int(single.sum()))
+        drawn = ((latent.w - p.mean).double() / deviation)[single][rows, kind]
+        z = latent.w.new_zeros(len(rows), 0) if latent.z_value is None else latent.z_value[single]
+        return _Seen(moments, kind, drawn.float(), z)

@@ -37,8 +37,10 @@ def start(model: CompVAE, draw: Draw, seed: int) -> None:
     assert isinstance(model.decoder, LinkedDecoder)
     assert isinstance(model.prior, TablePrior)
     batches = [draw(Noise(seed, torch.arange(first, first + BATCH))) for first in range(0, WHOLES, BATCH)]
-    x = torch.cat([batch.x for batch in batches]).flatten(1).double()
-    kind = torch.cat([batch.parts.counts for batch in batches]).argmax(1)
+    counts = torch.cat([batch.parts.counts for batch in batches])
+    single = counts.sum(1) == 1  # own data may have none
+    x = torch.cat([batch.x for batch in batches])[single].flatten(1).double() / model.config.unit
+    kind = counts[single].argmax(1)
     size, floor = model.config.latent.w, model.decoder.own.floor
     for c in range(model.config.parts.n_kinds):
         seen = x[kind == c]

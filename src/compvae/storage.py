@@ -23,7 +23,7 @@ from torch import Tensor
 
 from compvae.config import ModelConfig
 from compvae.errors import ConfigError, ModelFileError
-from compvae.files import reason, sync_directory
+from compvae.files import reason, sha256_of, sync_directory
 from compvae.model import CompVAE
 
 __all__ = ["FORMAT_VERSION", "Provenance", "load_network", "save_network"]
@@ -167,7 +167,7 @@ def _read_weights(path: Path, config: ModelConfig, sha256: str) -> dict[str, Ten
                         f"{path}: tensor {name!r} has shape {here} but {CONFIG} asks for {there}; "
                         "the two files do not belong together"
                     )
-            if _sha256(path) != sha256:
+            if sha256_of(path) != sha256:
                 raise ModelFileError(
                     f"{path}: the weights are not those {CONFIG} was written with (sha256 differs); save again"
                 )
@@ -180,11 +180,6 @@ def _read_weights(path: Path, config: ModelConfig, sha256: str) -> dict[str, Ten
         if not torch.isfinite(tensor).all():
             raise ModelFileError(f"{path}: tensor {name!r} holds NaN or infinite values")
     return {name: tensor.float() for name, tensor in tensors.items()}
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def _card(network: CompVAE, provenance: Provenance) -> str:

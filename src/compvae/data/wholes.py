@@ -1,5 +1,7 @@
 """Wholes from a file: npz (``x`` (N, *shape), ``whole_id`` (N,)), CSV or Parquet (``whole_id``, then the numbers of x).
 
+Beside ``whole_id`` may stand ``shared_id``: wholes with the same one share one external factor.
+
 The numbers of x stand in columns, the last axis fastest.  Where all the names of :func:`~compvae.data.flat.flat_names`
 are there, other columns may stand beside them: so every file of results can be read again.
 """
@@ -7,6 +9,7 @@ are there, other columns may stand beside them: so every file of results can be 
 from __future__ import annotations
 
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,28 +24,32 @@ from compvae.errors import CompVAEError, ConfigError, DataError, DataFileError
 from compvae.extras import need
 from compvae.files import is_file
 
-__all__ = ["ID", "Wholes", "read_observed", "read_wholes"]
+__all__ = ["ID", "SHARED", "Wholes", "read_observed", "read_wholes"]
 
-ID = "whole_id"
+ID, SHARED = "whole_id", "shared_id"
 MAX_ARRAY_BYTES = 2**33
 PARQUET_ROWS = 2**12
 
 
 @dataclass(frozen=True)
 class Wholes:
-    """ids: (N,), None where the file has none.  x: (N, *shape) float32, flat where it comes from a table."""
+    """ids, shared: (N,), None where the file has none.  x: (N, *shape) float32, flat where it comes from a table."""
 
     ids: list[str] | None
     x: np.ndarray
+    shared: list[str] | None = None
 
 
-def read_wholes(path: Path) -> tuple[list[str], np.ndarray]:
-    """The ids, and x of each, (N, *shape) float32, of a dataset (npz or CSV)."""
-    found = _read_npz(path) if path.suffix == ".npz" else _read_csv(path, None)
+def read_wholes(path: Path) -> Wholes:
+    """The wholes of a dataset, with their ids."""
+    found = READERS[path.suffix](path, None)
     if found.ids is None:
         place = ": array" if path.suffix == ".npz" else ", row 1: column"
         raise DataFileError(f"{path}{place} {ID!r} is missing")
-    return found.ids, found.x
+    twice, count = Counter(found.ids).most_common(1)[0]
+    if count > 1:
+        raise DataFileError(f"{path}: the whole {show(twice)} stands {count} times; each needs an id of its own")
+    return found
 
 
 def read_observed(path: Path, shape: tuple[int, ...]) -> tuple[list[str], np.ndarray]:
@@ -75,7 +82,8 @@ def _read_npz(path: Path, shape: tuple[int, ...] | None = None) -> Wholes:
         if largest > MAX_ARRAY_BYTES:
             raise DataFileError(f"{path}: an array of {largest} bytes, at most {MAX_ARRAY_BYTES} are allowed")
         with np.load(path, allow_pickle=False) as arrays:
-            x, ids = _array(arrays, "x", path), _array(arrays, ID, path) if ID in arrays else None
+            x = _array(arrays, "x", path)
+            ids, shared = (_array(arrays, name, path) if name in arrays else None for name in (ID, SHARED))
     except CompVAEError:
         raise
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
@@ -84,14 +92,21 @@ def _read_npz(path: Path, shape: tuple[int, ...] | None = None) -> Wholes:
         raise DataFileError(f"{path}, array 'x': expected numbers, got {x.dtype}")
     if 0 in x.shape or (x.ndim < 2 and x.shape != shape):
         raise DataFileError(f"{path}: expected x (N, *shape) with at least one whole, got {x.shape}")
-    if ids is not None and ids.shape != (len(x),):
-        raise DataFileError(f"{path}: expected x (N, *shape) and whole_id (N,), got {x.shape} and {ids.shape}")
-    if ids is not None and ids.dtype.kind not in "iuU":
-        raise DataFileError(f"{path}, array 'whole_id': expected whole numbers or texts, got {ids.dtype}")
     return Wholes(
-        None if ids is None else [str(name) for name in ids.tolist()],
+        _names(ids, ID, x, path),
         _finite(x, f"{path}, array 'x'"),
+        _names(shared, SHARED, x, path),
     )
+
+
+def _names(ids: np.ndarray | None, name: str, x: np.ndarray, path: Path) -> list[str] | None:
+    if ids is None:
+        return None
+    if ids.shape != (len(x),):
+        raise DataFileError(f"{path}: expected x (N, *shape) and {name} (N,), got {x.shape} and {ids.shape}")
+    if ids.dtype.kind not in "iuU":
+        raise DataFileError(f"{path}, array {name!r}: expected whole numbers or texts, got {ids.dtype}")
+    return [str(value) for value in ids.tolist()]
 
 
 def _array(arrays: Any, name: str, path: Path) -> np.ndarray:
@@ -116,7 +131,7 @@ def _columns(header: Sequence[str], shape: tuple[int, ...] | None, path: Path) -
     named = [] if shape is None else flat_names("x", shape)
     if named and set(named) <= set(header):
         return [header.index(name) for name in named]
-    others = [i for i, name in enumerate(header) if name != ID]
+    others = [i for i, name in enumerate(header) if name not in (ID, SHARED)]
     if not others:
         raise DataFileError(f"{path}, row 1: expected columns of numbers beside {ID!r}")
     if named and len(others) != len(named):
@@ -131,13 +146,13 @@ def _read_csv(path: Path, shape: tuple[int, ...] | None) -> Wholes:
     table = TextTable(path)
     if all(_is_number(name) for name in table.header) and table.header != tuple(map(str, range(len(table.header)))):
         raise DataFileError(f"{path}, row 1: it holds numbers, expected the names of the columns")
-    key = table.header.index(ID) if ID in table.header else None
+    keys = {name: table.header.index(name) for name in (ID, SHARED) if name in table.header}
     used = _columns(table.header, shape, path)
-    ids: list[str] = []
+    ids: dict[str, list[str]] = {name: [] for name in keys}
     pieces: list[np.ndarray] = []
     for chunk in table.chunks():
-        if key is not None:
-            ids += [row[key].strip() for row in chunk.rows]
+        for name, key in keys.items():
+            ids[name] += [row[key].strip() for row in chunk.rows]
 
         def where(i: int, at: Sequence[int] = chunk.at) -> str:
             return table.where(at[i // len(used)], used[i % len(used)])
@@ -146,7 +161,7 @@ def _read_csv(path: Path, shape: tuple[int, ...] | None) -> Wholes:
         pieces.append(_single(found, where).reshape(-1, len(used)))
     if not pieces:
         raise DataFileError(f"{path}: there is no row below the header")
-    return Wholes(None if key is None else ids, np.concatenate(pieces))
+    return Wholes(ids.get(ID), np.concatenate(pieces), ids.get(SHARED))
 
 
 def _is_number(text: str) -> bool:
@@ -167,18 +182,23 @@ def _read_parquet(path: Path, shape: tuple[int, ...] | None) -> Wholes:
                 kind = file.schema_arrow.field(name).type
                 if not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)):
                     raise DataFileError(f"{path}, column {show(name)}: expected numbers, got {kind}")
-            asked = [*names, *([ID] if ID in header else [])]
+            asked = [*names, *(name for name in (ID, SHARED) if name in header)]
             blocks = list(_blocks(file.iter_batches(PARQUET_ROWS, columns=asked), names, path))
     except (pyarrow.ArrowException, OSError) as error:
         raise DataFileError(f"{path} is not a readable Parquet file: {one_line(error)}") from None
     if not blocks:
         raise DataFileError(f"{path}: there is no row")
-    ids = [str(name) for block, _ in blocks for name in block] if ID in header else None
-    return Wholes(ids, np.concatenate([x for _, x in blocks]))
+    ids, shared = (
+        [str(value) for found, _ in blocks for value in found[name]] if name in header else None
+        for name in (ID, SHARED)
+    )
+    return Wholes(ids, np.concatenate([x for _, x in blocks]), shared)
 
 
-def _blocks(batches: Iterator[Any], names: Sequence[str], path: Path) -> Iterator[tuple[list[object], np.ndarray]]:
-    """(ids, x (m, columns)) of each batch of rows."""
+def _blocks(
+    batches: Iterator[Any], names: Sequence[str], path: Path
+) -> Iterator[tuple[dict[str, list[object]], np.ndarray]]:
+    """(ids by name, x (m, columns)) of each batch of rows."""
     first = 1
     for batch in batches:
         columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
@@ -187,7 +207,7 @@ def _blocks(batches: Iterator[Any], names: Sequence[str], path: Path) -> Iterato
         def where(i: int, first: int = first) -> str:
             return f"{path}, row {first + i // len(names)}, column {show(names[i % len(names)])}"
 
-        ids = batch.column(batch.schema.get_field_index(ID)).to_pylist() if ID in batch.schema.names else []
+        ids = {name: batch.column(name).to_pylist() for name in (ID, SHARED) if name in batch.schema.names}
         yield ids, _single(found.reshape(-1), where).reshape(found.shape)
         first += batch.num_rows
 
@@ -202,7 +222,7 @@ def _single(found: np.ndarray, where: Callable[[int], str]) -> np.ndarray:
     return found.astype(np.float32)
 
 
-READERS: dict[str, Callable[[Path, tuple[int, ...]], Wholes]] = {
+READERS: dict[str, Callable[[Path, tuple[int, ...] | None], Wholes]] = {
     ".npz": _read_npz,
     ".csv": _read_csv,
     ".parquet": _read_parquet,

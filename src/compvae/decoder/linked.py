@@ -101,11 +101,11 @@ class LinkedDecoder(Decoder):
         others = [] if self.config.latent.z_place == "above" else [o for o in (z, context) if o is not None]
         out = self.link(beside(features, *(other[:, None].expand(-1, self.points, -1) for other in others)))
         out = out.transpose(1, 2).reshape(len(out), -1, *self.config.shape)  # mean, and log-variance where it is made
-        scale = size_scale(self.config, parts, out[:, 0])
+        size, unit = size_scale(self.config, parts, out[:, 0]), self.config.unit
         if self.own.part_noise:
-            return Normal(scale * out[:, 0], self._noise_of_parts(parts, out))
+            return Normal(unit * size * out[:, 0], unit**2 * self._noise_of_parts(parts, out))
         noise = Normal.floored(out[:, 0], out[:, 1], self.own.floor)
-        return Normal(scale * out[:, 0], scale ** (2 * self.own.noise_power) * noise.variance)
+        return Normal(unit * size * out[:, 0], unit**2 * size ** (2 * self.own.noise_power) * noise.variance)
 
     def _noise_of_parts(self, parts: Parts, like: Tensor) -> Tensor:
         """sum_c n_c s_c^2, (B, *shape)."""

@@ -17,7 +17,7 @@ from compvae.decoder.base import Decoder
 from compvae.distributions import Normal
 from compvae.nn.residual import Residual
 from compvae.nn.trunks import CurveOut, ImageOut
-from compvae.scale import beside, size_scale
+from compvae.scale import beside, x_scale
 
 __all__ = ["PaperDecoder"]
 
@@ -105,6 +105,6 @@ class PaperDecoder(Decoder):
         below = z if self.config.latent.z_place == "below" else None
         extra = beside(whole[:, :0], below, context) if below is not None or context is not None else None
         mean, log_variance = self.trunk(self.stem(whole, extra))
-        scale = size_scale(self.config, parts, mean)
+        scale = x_scale(self.config, parts, mean)
         noise = Normal.floored(mean, log_variance, self.own.floor)
         return Normal(scale * noise.mean, scale**2 * noise.variance)

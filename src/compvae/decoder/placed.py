@@ -25,7 +25,7 @@ from compvae.decoder.base import Decoder
 from compvae.dense import Linearised, jacobian
 from compvae.distributions import Members, Normal, soft_floor
 from compvae.nn.residual import Skipped, mlp
-from compvae.scale import size_scale
+from compvae.scale import x_scale
 
 __all__ = ["PlacedDecoder"]
 
@@ -91,7 +91,7 @@ class PlacedDecoder(Decoder):
         mean, variance = self._observe(logits, padded, context)
         if pixels is None:
             mean, variance = (value.reshape(len(code), *self.config.shape) for value in (mean, variance))
-        scale = size_scale(self.config, parts, mean)
+        scale = x_scale(self.config, parts, mean)
         return Normal(scale * mean, scale**2 * variance)
 
     def linearise(
@@ -110,7 +110,7 @@ class PlacedDecoder(Decoder):
             ]
         by_code = self._slopes(code, padded, places)
         slope = torch.einsum("cbkp,bkpd->bcpkd", torch.stack(by_logit), by_code)
-        scale = size_scale(self.config, parts, mean)
+        scale = x_scale(self.config, parts, mean)
         mean, variance = (scale * mean).detach(), (scale**2 * variance).detach()
         slope = (scale[..., None, None] * slope).flatten(1, 2).flatten(2)
         return Linearised(mean.flatten(1), variance.flatten(1), slope)

@@ -23,7 +23,7 @@ from compvae.nn.trunks import CurveIn, ImageIn, VectorIn
 from compvae.noise import Noise
 from compvae.posterior.factor import Above
 from compvae.prior import PartPrior
-from compvae.scale import context_of, size_scale
+from compvae.scale import context_of, x_scale
 
 __all__ = ["Given", "Likelihood", "Linearise", "Posterior", "Reader", "ZPosterior", "prior_for"]
 
@@ -55,7 +55,7 @@ class Given:
 
 
 class Reader(nn.Module):
-    """x (divided by K where it grows with it), and beside it the composition: n/K, 1/sqrt(K), pooled places, context.
+    """x (in its unit, over K where it grows with it), and beside it n/K, 1/sqrt(K), pooled places, context.
 
     with_parts=False reads x and context alone, as the paper's q(z | x) does (errata: q(z given x)).
     """
@@ -75,7 +75,7 @@ class Reader(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """-> (B, width)."""
-        pieces = [self.trunk(batch.x / size_scale(self.config, batch.parts, batch.x))]
+        pieces = [self.trunk(batch.x / x_scale(self.config, batch.parts, batch.x))]
         if self.with_parts:
             size = batch.parts.sizes[:, None]
             pieces += [(batch.parts.counts / size).to(batch.x.dtype), size.rsqrt().to(batch.x.dtype)]

@@ -15,7 +15,7 @@ from compvae.config import ModelConfig, PerPartConfig
 from compvae.distributions import Normal
 from compvae.nn.residual import Residual, mlp
 from compvae.posterior.base import Given, Posterior, Reader, ZPosterior
-from compvae.scale import size_scale
+from compvae.scale import x_scale
 
 __all__ = ["PerPartPosterior"]
 
@@ -72,7 +72,7 @@ class PerPartPosterior(Posterior):
 
     def _crops(self, batch: Batch, parts: PaddedParts) -> Tensor:
         """x around the place of each part, (B, K, channels * crop^2)."""
-        x, side = batch.x, self.own.crop
+        x, side = batch.x / self.config.unit, self.own.crop
         line = torch.linspace(-self.own.reach, self.own.reach, side, dtype=x.dtype, device=x.device)
         window = torch.stack(torch.meshgrid(line, line, indexing="xy"), -1)
         places = parts.features.to(x.dtype)[:, :, None, None] + window
@@ -94,7 +94,7 @@ class PerPartPosterior(Posterior):
     def _slope(self, given: Given, w: Tensor, round_: int) -> Tensor:
         """d log p(x | {w_i}) / d w at w, with noise ``sigma`` in place of the decoder's own.  w: (B, K, d)."""
         x, pixels = given.batch.x, self._pixels(given, round_)
-        scale = size_scale(self.config, given.batch.parts, x)
+        scale = x_scale(self.config, given.batch.parts, x)
         with torch.enable_grad():
             w = w.requires_grad_()
             mean = given.likelihood(w, pixels).mean

@@ -45,6 +45,7 @@ class Problem(ABC):
     extensive: ClassVar[bool]  # True where x grows with K, as sums do
     max_parts: ClassVar[int]  # K of the training range
     rows_together: ClassVar[int] = 1  # factors are shared within blocks of so many rows of ``draw``
+    unit: ClassVar[float] = 1.0  # of x inside a model
     settings_class: ClassVar[type[Settings]]
     schema: PartsSchema
     shape: tuple[int, ...]
@@ -79,6 +80,10 @@ class Problem(ABC):
         parts = self.draw_parts(sizes, noise)
         x = self.combine(parts, self.draw_specifics(parts, noise))
         return Batch(x, parts.counted() if self.schema.countable else parts)
+
+    def draw_held_out(self, noise: Noise) -> Batch:
+        """Wholes of the whole training range; of noise that no step has, so that no step trains on them."""
+        return self.draw(self.max_parts, noise)
 
     # -- arrays: what users call ---------------------------------------------------------------------------------
 

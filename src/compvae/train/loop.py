@@ -118,7 +118,7 @@ class Trainer:
     def held_out_bound(self) -> float:
         """The bound of wholes that no step trains on, nats a whole; every process computes the same."""
         noise = Noise(self.config.seed, self.config.held_out, HELD_OUT)
-        batch = self.problem.draw(self.problem.max_parts, noise).to(self.engine.device, self.engine.dtype)
+        batch = self.problem.draw_held_out(noise).to(self.engine.device, self.engine.dtype)
         model = self.finished()
         with self.engine.autocast():
             return float(elbo(model, batch, noise.to(self.engine.device)).total.double().mean())
@@ -143,7 +143,8 @@ class Trainer:
 
     def run(self, checkpoints: Checkpoints, observers: Sequence[Observer] = ()) -> int:
         """Train to the end.  Returns 0, or the signal by which the run was stopped, after saving."""
-        if self.state.step == 0 and not checkpoints.paths():
+        # one process decides: another that comes late would find the first one's checkpoint, and not join in saving
+        if self.engine.share(self.state.step == 0 and not checkpoints.paths()):
             self._save(checkpoints)
         with Signals() as signals:
             while self.state.step < self.config.recipe.steps:

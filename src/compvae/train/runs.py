@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,12 +17,15 @@ import torch
 from compvae import errors
 from compvae.batch import Batch
 from compvae.calibration import BATCHES, calibratable, calibrate
+from compvae.checks import from_plain_data
 from compvae.compose import Model
 from compvae.errors import CheckpointError, CompVAEError, ConfigError, MissingExtraError, OutputError
 from compvae.files import reason, write_atomic
 from compvae.model import CompVAE
 from compvae.noise import Noise
-from compvae.problems import Problem
+from compvae.problems import PROBLEMS
+from compvae.problems.own import OwnData
+from compvae.problems.source import OwnSource, Source
 from compvae.shaping import BATCHES as SHAPE_BATCHES
 from compvae.shaping import shape_parts, shaped
 from compvae.storage import Provenance
@@ -29,11 +33,11 @@ from compvae.train.checkpoint import Checkpoints, read
 from compvae.train.engine import Engine, launch
 from compvae.train.loop import Observer, Trainer
 from compvae.train.observers import CurvesFigure, MetricsFile, ProgressBar, TensorBoard
-from compvae.train.settings import FORMAT_VERSION, RunConfig, read_options, read_run, resolve
+from compvae.train.settings import FORMAT_VERSION, RunConfig, read_options, read_run, resolve, settled
 
 __all__ = ["Estimate", "Outcome", "estimate", "train_run"]
 
-CONFIG, METRICS = "config.json", "metrics.jsonl"
+CONFIG, METRICS, DATA = "config.json", "metrics.jsonl", "data.json"
 MEASURED_STEPS = 5
 CALIBRATION = 1 << 40  # added to the seed of a run: wholes that no step trained on
 
@@ -108,10 +112,15 @@ def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None) -
         changes["recipe"] = config.recipe.model_copy(update={"steps": steps})
     config = config.model_copy(update=changes)
     contents = {"format_version": FORMAT_VERSION, "run": config.model_dump(mode="json")}
-    try:
-        write_atomic(directory / CONFIG, (json.dumps(contents, indent=1) + "\n").encode())
-    except OSError as error:
-        raise OutputError(f"{directory / CONFIG}: cannot write, {reason(error)}") from None
+    files = {CONFIG: contents}
+    source = config.make_problem()
+    if isinstance(source, OwnSource):
+        files[DATA] = source.about()
+    for name, data in files.items():
+        try:
+            write_atomic(directory / name, (json.dumps(data, indent=1) + "\n").encode())
+        except OSError as error:
+            raise OutputError(f"{directory / name}: cannot write, {reason(error)}") from None
     return config
 
 
@@ -126,12 +135,29 @@ def _stored(directory: Path, options: Mapping[str, Any]) -> RunConfig:
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
     known = {**stored.recipe.model_dump(mode="json"), **stored.model_dump(mode="json")}
-    for name, value in options.items():
+    for name, value in _without_data(stored, options, directory).items():
         if value is not None and name in known and known[name] != value:
             raise ConfigError(
                 f"{name} is {known[name]!r} in {directory / CONFIG}, not {value!r}; a resumed run keeps its settings"
             )
     return stored
+
+
+def _without_data(stored: RunConfig, options: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+    """The options beside the data, whose paths must be those of the run; that files are the same is seen on opening."""
+    if stored.data is None:
+        return dict(options)
+    asked = {name: value for name, value in options.items() if value is not None}
+    if "data" not in asked and asked.get("problem") not in PROBLEMS:
+        data = stored.data
+        asked = settled({"problem": data.path, "profiles": data.profiles, "context": data.context, **asked})
+    given = asked.pop("data", None)
+    now = {} if given is None else from_plain_data(OwnData, given, "data").places()
+    for name, place in stored.data.places().items():
+        if now.get(name) != place:
+            other = now.get(name) or options.get("problem")
+            raise ConfigError(f"{name} is {place} in {directory / CONFIG}, not {other}; a resumed run keeps its data")
+    return asked
 
 
 def _best_threads(config: RunConfig) -> int:
@@ -211,6 +237,8 @@ class _Work:
         if engine.main:
             checkpoints.tidy()
         message = trainer.resume(checkpoints) if self.resume else ""
+        if engine.main and self.show and isinstance(trainer.problem, OwnSource):
+            print(trainer.problem.summary(), file=sys.stderr)
         observers = self._observers(config, trainer.state.step) if engine.main else []
         try:
             stopped = trainer.run(checkpoints, observers)
@@ -255,10 +283,12 @@ class _Work:
         model = trainer.finished().float().cpu()
         _fit_prior(model, trainer.problem, config.seed + CALIBRATION, state.step)
         provenance = Provenance(config.problem, config.settings, notes)
+        if isinstance(trainer.problem, OwnSource):
+            provenance = Provenance(None, {}, {**notes, **trainer.problem.notes()})
         Model(model, provenance).save(self.directory / "model")
 
 
-def _fit_prior(model: CompVAE, problem: Problem, seed: int, steps: int) -> None:
+def _fit_prior(model: CompVAE, problem: Source, seed: int, steps: int) -> None:
     """What is fitted when all steps are done, in place; a short run is not worth a long fit."""
 
     def draw(noise: Noise) -> Batch:

@@ -17,10 +17,11 @@ from compvae import presets, problems
 from compvae.checks import from_plain_data
 from compvae.config import ModelConfig
 from compvae.errors import ConfigError
-from compvae.problems import Problem
+from compvae.problems.own import OwnData, own_data
+from compvae.problems.source import Source
 from compvae.train.schedule import RECIPES, Recipe
 
-__all__ = ["FORMAT_VERSION", "RunConfig", "read_options", "read_run", "resolve"]
+__all__ = ["FORMAT_VERSION", "RunConfig", "read_options", "read_run", "resolve", "settled"]
 
 FORMAT_VERSION = 1
 
@@ -28,6 +29,7 @@ FORMAT_VERSION = 1
 class RunConfig(BaseModel):
     """One run.
 
+    problem: a built-in one, or "meters" or "tables" with ``data``, a user's own.
     checkpoint_every, check_every, log_every: steps between checkpoints, held-out checks, lines of metrics.jsonl.
     held_out: wholes of the held-out bound.  watch: wholes of relED at each check, 0 for none.
     patience: checks without a better bound before stopping, 0 for never.
@@ -38,6 +40,7 @@ class RunConfig(BaseModel):
 
     problem: str
     settings: dict[str, Any] = {}
+    data: OwnData | None = None
     preset: str = "small"
     model: ModelConfig
     recipe: Recipe
@@ -56,15 +59,19 @@ class RunConfig(BaseModel):
     tolerate: int = Field(10, ge=1)
     rollbacks: int = Field(3, ge=0)
 
-    def make_problem(self) -> Problem:
-        """The problem with its settings."""
-        return problems.get(self.problem, **self.settings)
+    def make_problem(self) -> Source:
+        """The problem with its settings, or the data."""
+        return problems.get(self.problem, **self.settings) if self.data is None else self.data.open()
 
 
 def resolve(options: Mapping[str, Any]) -> RunConfig:
     """A full configuration from what was asked for: problem, preset, steps and any field of the run or its recipe."""
-    given = dict(options)
-    problem = problems.get(str(given.get("problem", "")), **dict(given.get("settings") or {}))
+    given = settled(options)
+    problem: Source
+    if given.get("data") is None:
+        problem = problems.get(str(given.get("problem", "")), **dict(given.get("settings") or {}))
+    else:
+        problem = from_plain_data(OwnData, given["data"], "data").open()
     name = str(given.get("preset", "small"))
     model = presets.preset(problem, name)
     recipe = {**RECIPES[problem.name, name].model_dump(), **(given.pop("recipe", None) or {})}
@@ -77,6 +84,27 @@ def resolve(options: Mapping[str, Any]) -> RunConfig:
         "recipe": recipe,
     }
     return read_run(run, "options")
+
+
+def settled(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The same options, with the data in place of its paths where the problem is a file or a directory."""
+    given = dict(options)
+    name = str(given.get("problem", ""))
+    if name in problems.PROBLEMS or given.get("data") is not None:
+        for flag in ("profiles", "context"):
+            if given.get(flag) is not None:
+                raise ConfigError(f"{flag} goes with a file of meter readings, not with the problem {name}")
+        return given
+    try:
+        there = Path(name).exists()
+    except (OSError, ValueError):  # a name no file can have
+        there = False
+    if not name or not there:
+        known = ", ".join(problems.PROBLEMS)
+        raise ConfigError(f"problem {name!r} is unknown: not one of {known}, no file, no directory")
+    profiles, context = given.pop("profiles", None), given.pop("context", None)
+    data = own_data(name, None if profiles is None else str(profiles), None if context is None else str(context))
+    return {**given, "problem": data.kind, "data": data.model_dump(mode="json")}
 
 
 def read_run(data: Mapping[str, Any], where: str) -> RunConfig:

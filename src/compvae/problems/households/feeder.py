@@ -6,7 +6,6 @@ day they are independent, not given it they are not, and Var(x) grows like K^2.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -20,6 +19,7 @@ from compvae.context import encode_values
 from compvae.noise import Noise
 from compvae.parts import Attribute, Categorical, PartsSchema
 from compvae.problems.base import Problem, Settings
+from compvae.problems.blocks import BLOCK, KNOWN, log_uniform, neighbours
 from compvae.problems.households.day import CONTEXT, SHARED, Effects, draw_days
 from compvae.problems.households.homes import HALF_HOURS, SPECIFICS, Homes
 from compvae.problems.households.profiles import PROFILES
@@ -28,8 +28,6 @@ __all__ = ["Households"]
 
 RATING = 2.5  # kW a home
 LOSSES = 0.05  # of the load, at the rating
-BLOCK = 4  # rows among which days are shared
-KNOWN = 0.5  # probability that a covariate is given in training
 HOMES_AT_ONCE = 2**15  # bounds the memory of exact samples
 STRIDE = 2**20  # numbers of homes between one whole and the next, more than can be listed
 
@@ -98,10 +96,10 @@ class Households(Problem):
         Days, and which covariates are known, come from the noise of a day's first row: rows of a block of four can
         be drawn without the other blocks.
         """
-        first = _first_of_day(noise)
+        first = neighbours(noise).first
         day = Noise(noise.seed, first, *noise.fold_keys)
         factors = self.draw_factors(day)
-        parts = self.draw_parts(_log_uniform(noise, min_parts, max_parts), noise)
+        parts = self.draw_parts(log_uniform(noise, min_parts, max_parts), noise)
         x = self.combine(parts, self.draw_specifics(parts, noise), factors)
         seen = factors[:, [SHARED.index(covariate) for covariate in CONTEXT]]
         known = day.uniform("known", len(CONTEXT)) < KNOWN
@@ -152,19 +150,3 @@ def _with_losses(load: Tensor, size: Tensor) -> Tensor:
 def _of_homes(noise: Noise, whole: Tensor, position: Tensor) -> Noise:
     """Noise with a row for each home, whatever homes stand beside it.  whole: rows of noise, position: in it, (P,)."""
     return Noise(noise.seed, noise.rows[whole] * STRIDE + position, *noise.fold_keys)
-
-
-def _first_of_day(noise: Noise) -> Tensor:
-    """The row at which the day of each row began, (B,) int64: in a block of four, each but the first may start one."""
-    within = noise.rows % BLOCK
-    block = Noise(noise.seed, noise.rows - within, *noise.fold_keys)
-    new = block.integers("new day", 0, 1, BLOCK).bool()
-    new[:, 0] = True
-    started = torch.where(new & (torch.arange(BLOCK) <= within[:, None]), torch.arange(BLOCK), 0)
-    return block.rows + started.amax(1)
-
-
-def _log_uniform(noise: Noise, low: int, high: int) -> Tensor:
-    """K with P(K) proportional to ln((K + 1) / K) on low..high, (B,) int64."""
-    spread = math.log((high + 1) / low)
-    return (low * (noise.uniform("sizes", dtype=torch.float64) * spread).exp()).long().clamp_(low, high)

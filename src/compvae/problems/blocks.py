@@ -1,0 +1,51 @@
+"""Rows that share something: in blocks of four rows, one to four neighbours belong together.
+
+All of it is computed from the noise of a block's first row, so that rows can be drawn without the other blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from compvae.noise import Noise
+
+__all__ = ["BLOCK", "KNOWN", "Neighbours", "log_uniform", "neighbours"]
+
+BLOCK = 4  # rows among which days are shared
+KNOWN = 0.5  # probability that a covariate is given in training
+
+
+class Neighbours(NamedTuple):
+    """first: row with which those that belong together begin.  position: in them, from 0.  members: how many; (B,)."""
+
+    first: Tensor
+    position: Tensor
+    members: Tensor
+
+    def noise(self, of: Noise) -> Noise:
+        """Noise that those that belong together have in common."""
+        return Noise(of.seed, self.first, *of.fold_keys)
+
+
+def neighbours(noise: Noise) -> Neighbours:
+    """Which rows belong together: in a block of four, each but the first may start anew."""
+    within = noise.rows % BLOCK
+    block = Noise(noise.seed, noise.rows - within, *noise.fold_keys)
+    new = block.integers("new day", 0, 1, BLOCK)
+    new[:, 0] = 1
+    group = new.cumsum(1)
+    same = group == group.gather(1, within[:, None])
+    first = block.rows + same.int().argmax(1)
+    return Neighbours(first, noise.rows - first, same.sum(1))
+
+
+def log_uniform(noise: Noise, low: int, high: int | Tensor) -> Tensor:
+    """K with P(K) proportional to ln((K + 1) / K) on low..high, (B,) int64.  high: a number, or (B,) int64."""
+    top = torch.as_tensor(high)
+    spread = ((top + 1) / low).double().log() if isinstance(high, Tensor) else math.log((high + 1) / low)
+    drawn = (low * (noise.uniform("sizes", dtype=torch.float64) * spread).exp()).long()
+    return torch.minimum(drawn.clamp_(min=low), top)
