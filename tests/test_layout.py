@@ -34,9 +34,9 @@ train train.schedule train.engine train.step train.checkpoint train.settings tra
 train.observers train.runs api
 baselines.base baselines.inputs baselines.learned baselines.independent baselines.gaussian baselines.cvae
 baselines.flow baselines.matching baselines.paper baselines
-evaluation.plan evaluation.rows evaluation.hidden evaluation.samples evaluation.edits evaluation.harness evaluation
-report.rows report.cases report.measuring report.claims report.exhibit report.curves report.images report.exhibits
-report.facts report.page report
+evaluation.plan evaluation.rows evaluation.averages evaluation.hidden evaluation.samples evaluation.observed
+evaluation.properties evaluation.edits evaluation.harness evaluation
+report.claims report.exhibit report.curves report.images report.exhibits report.facts report.measures report.page report
 server server.limits server.faults server.metrics server.access server.hosts server.guard server.protocol
 server.schemas server.arrays server.lanes server.joining server.catalogue server.reading server.exact server.work
 server.describing server.app server.running

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from compvae.compose import Model
+from compvae.evaluation.rows import Row, named
 from compvae.figures import live_coordinates, rel_ed_by_size, training_curves
 from compvae.measures import bits
 from compvae.measures.information import LIVE
@@ -13,7 +14,6 @@ from compvae.problems import Problem
 from compvae.report.curves import curve_exhibits
 from compvae.report.exhibit import Exhibit
 from compvae.report.images import image_exhibits
-from compvae.report.rows import Row, named
 
 __all__ = ["exhibits"]
 
