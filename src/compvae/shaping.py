@@ -31,7 +31,8 @@ from compvae.scale import context_of
 __all__ = ["BATCHES", "shape_parts", "shaped"]
 
 BATCHES, ROWS = 400, 256
-DAYS = 0.3  # share of the batches that p(z | context) is fitted to
+ROUNDS = 5  # of the fit of p(z | context), on which q(z | x) hangs
+DAYS = 0.15  # share of the batches that p(z | context) is fitted to
 
 
 def shaped(model: CompVAE) -> bool:
@@ -56,10 +57,11 @@ def _inferred(model: CompVAE, draw: Draw, noise: Noise) -> tuple[Batch, Inferred
 
 
 def _fit_days(model: CompVAE, prior: ContextPrior, draw: Draw, seed: int, batches: int) -> None:
-    found = [_days(model, draw, Noise(seed, ROWS, 0, number)) for number in range(batches)]
-    z, context = (torch.cat(pieces) for pieces in zip(*found, strict=True))
-    if len(z) >= prior.components:
-        prior.fit(z, context)
+    for round_ in range(ROUNDS):
+        found = [_days(model, draw, Noise(seed, ROWS, 0, round_, number)) for number in range(batches)]
+        z, context = (torch.cat(pieces) for pieces in zip(*found, strict=True))
+        if len(z) >= prior.components:
+            prior.fit(z, context)
 
 
 def _days(model: CompVAE, draw: Draw, noise: Noise) -> tuple[Tensor, Tensor]:
