@@ -12,8 +12,8 @@ import numpy as np
 
 from compvae.figures.style import INK, LINES, MODEL, OTHER, TRUTH, canvas, legend_above, styled
 from compvae.planning.curves import Duration, Fan
-from compvae.planning.diversity import Diversity
 from compvae.planning.daily import Peaks
+from compvae.planning.diversity import Diversity
 from compvae.planning.scales import Scale
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from compvae.planning.answers import Row, plan_dict, rows
 from compvae.planning.changes import Change, Effect, effect, on_fresh_days, on_observed_day, replaced
 from compvae.planning.curves import Duration, Fan, duration, fan
+from compvae.planning.daily import Peaks, daily_energy, daily_peaks, peaks
 from compvae.planning.diversity import Diversity, after_diversity, demand_a_home, scaled
 from compvae.planning.exceeding import Chance, by_counting, by_tail, wilson
-from compvae.planning.daily import Peaks, daily_energy, daily_peaks, peaks
 from compvae.planning.plan import Plan, Question, make_plan
 from compvae.planning.quantities import Quantile, quantile, quantile_change
 from compvae.planning.scales import Scale, scale_of

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from compvae.measures.measured import Measured
-from compvae.planning.exceeding import Chance
 from compvae.planning.daily import Peaks
+from compvae.planning.exceeding import Chance
 from compvae.planning.plan import Changed, Plan
 from compvae.planning.quantities import Quantile
 from compvae.tails import TailSample
@@ -58,7 +58,8 @@ def _chance(group: str, chance: Chance | None, rating: float | None, unit: str) 
         return []
     label = f"chance of a peak above {rating:g} {unit}"
     if chance.value is None:
-        return [Row(group, label, "not known", f"below {chance.high:.2g}", "a day")]
+        bound = Row(group, label, "not known", f"below {chance.high:.2g}", "a day")
+        return [bound, Row(group, f"the tail sampler refused: {chance.note}", "", "", "")]
     interval = f"{chance.low:.2g} to {chance.high:.2g}"
     return [Row(group, f"{label}, by {chance.method}", f"{chance.value:.3g}", interval, "a day")]
 

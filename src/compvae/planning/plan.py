@@ -16,9 +16,9 @@ from compvae.measures.measured import Measured
 from compvae.parts import Multiset
 from compvae.planning.changes import Change, Effect, effect, on_fresh_days, on_observed_day
 from compvae.planning.curves import Duration, Fan, duration, fan
+from compvae.planning.daily import Peaks, daily_energy, peaks
 from compvae.planning.diversity import Diversity, after_diversity
 from compvae.planning.exceeding import Chance, by_counting, by_tail
-from compvae.planning.daily import Peaks, daily_energy, peaks
 from compvae.planning.quantities import LEAST
 from compvae.planning.scales import Scale, scale_of
 from compvae.tails import TailSample
