@@ -13,7 +13,7 @@ from compvae.report.exhibit import Exhibit
 
 __all__ = ["default_question", "described", "load_exhibits", "plan_exhibits"]
 
-DRAWS = 2000
+DRAWS = 1000
 EACH = 5  # of every category, where nothing better is known
 
 
