@@ -88,8 +88,10 @@ def peaks(model: Model, problem: Problem, effort: Effort) -> Iterator[Row]:
 
     Of the compositions of a size, the one that is furthest off counts; its Monte-Carlo error stands beside it.
     """
-    alone = {name: exact(problem, {name: 1}, min(SINGLES, effort.draws), 17 + i)
-             for i, name in enumerate(problem.schema.categories)}  # fmt: skip
+    alone = {
+        name: exact(problem, {name: 1}, min(SINGLES, effort.draws), 17 + i)
+        for i, name in enumerate(problem.schema.categories)
+    }
     for size in effort.sizes:
         n, found = effort.draws_of(size), []
         for index in range(effort.compositions):
@@ -156,7 +158,7 @@ def correlation(model: Model, problem: Problem, effort: Effort) -> Iterator[Row]
         yield Row("correlation", "of two homes, model", at, b, se_b, n)
         gap, se = b - a, math.hypot(se_a, se_b)
         wanted = f"0 within {CLOSE:g} or 3 se"
-        yield Row("correlation", "model less truth", at, gap, se, n, wanted, abs(gap) <= max(CLOSE, 3 * se))  # fmt: skip
+        yield Row("correlation", "model less truth", at, gap, se, n, wanted, abs(gap) <= max(CLOSE, 3 * se))
 
 
 def together(a: np.ndarray, b: np.ndarray) -> float:
