@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # the benchmark it works for
-from homes import opened, training_singles  # noqa: E402
+from homes import opened, training_singles
 
 
 def main() -> None:

@@ -2,7 +2,8 @@
 
 .peers/ramp/bin/python benchmarks/peers/ramp_village.py --days 20
 
-The village is the package's first example: 11 + 38 + 34 + 45 homes, hospital, school, street lights, 3 churches.  Days are asked for one at a time: runs of many days in one call end in a RecursionError.
+The village is the package's first example: 11 + 38 + 34 + 45 homes, hospital, school, street lights, 3 churches.
+Days are asked for one at a time: runs of many days in one call end in a RecursionError.
 """
 
 from __future__ import annotations
