@@ -31,8 +31,9 @@ def test_forward_and_backward_are_finite_and_reach_every_parameter(name: str) ->
         assert term.shape == (3,)
         assert torch.isfinite(term).all()
     for parameter, value in model.named_parameters():
-        assert value.grad is not None, parameter
-        assert torch.isfinite(value.grad).all(), parameter
+        if value.requires_grad:  # what is fitted after training is not
+            assert value.grad is not None, parameter
+            assert torch.isfinite(value.grad).all(), parameter
 
 
 @every
@@ -168,9 +169,10 @@ def test_the_sum_from_counts_has_the_distribution_of_summed_parts(name: str) -> 
 
 
 SHARED = [name for name, config in CONFIGS.items() if config.latent.z_place == "above"]
+MESSAGES = [name for name in SHARED if build(CONFIGS[name]).posterior.z_network is not None]  # others: test_factor.py
 
 
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("name", MESSAGES)
 @pytest.mark.usefixtures("double")
 def test_wholes_that_share_a_factor_have_one_z_from_the_product_of_their_messages(name: str) -> None:
     model, batch = build(CONFIGS[name]), random_batch(CONFIGS[name], [2, 3, 4, 1])

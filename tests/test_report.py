@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pytest
@@ -26,7 +26,9 @@ from compvae.report.rows import Row, read_rows, row_of
 from compvae.storage import Provenance
 from runs import cli
 
-CHROMIUM = "/usr/bin/chromium"
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 TINY = {"sines": {"timesteps": 60, "resolution": 30}, "colours": {"size": 8}, "households": {}}
 LITTLE = Effort(compositions=1, n=20, pairs=5, recovered=10, edited=4, informed=8)
 HOSTILE = "<b>&\"small'</b>"
@@ -291,33 +293,27 @@ def test_commands_name_preset_seed_and_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (390, "dark")])
-def test_a_browser_shows_every_image_and_asks_for_nothing(pages: dict[str, Path], width: int, scheme: str) -> None:
-    if not os.environ.get("COMPVAE_REQUIRE_BROWSER"):  # where it is set, a missing browser is a failure
-        pytest.importorskip("playwright")
-        if not Path(CHROMIUM).exists():
-            pytest.skip(f"{CHROMIUM} is not here")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-        page.set_default_timeout(120_000)
-        told: list[str] = []
-        asked: list[str] = []
-        page.on("console", lambda message: told.append(message.text))
-        page.on("pageerror", lambda error: told.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        for path in pages.values():
-            page.goto(path.as_uri())
-            sizes = page.eval_on_selector_all("svg", "all => all.map(e => [e.clientWidth, e.clientHeight])")
-            assert len(sizes) >= 8
-            assert all(w > 200 and h > 60 for w, h in sizes)
-            decoded = page.evaluate(
-                """async () => Promise.all([...document.querySelectorAll('image')].map(async e => {
-                    const i = new Image(); i.src = e.href.baseVal; await i.decode(); return i.naturalWidth }))"""
-            )
-            assert all(size > 0 for size in decoded)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width  # the page itself never scrolls aside
-        browser.close()
+def test_a_browser_shows_every_image_and_asks_for_nothing(
+    pages: dict[str, Path], chromium: Browser, width: int, scheme: Literal["light", "dark"]
+) -> None:
+    page = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page.set_default_timeout(120_000)
+    told: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: told.append(message.text))
+    page.on("pageerror", lambda error: told.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    for path in pages.values():
+        page.goto(path.as_uri())
+        sizes = page.eval_on_selector_all("svg", "all => all.map(e => [e.clientWidth, e.clientHeight])")
+        assert len(sizes) >= 8
+        assert all(w > 200 and h > 60 for w, h in sizes)
+        decoded = page.evaluate(
+            """async () => Promise.all([...document.querySelectorAll('image')].map(async e => {
+                const i = new Image(); i.src = e.href.baseVal; await i.decode(); return i.naturalWidth }))"""
+        )
+        assert all(size > 0 for size in decoded)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width  # the page itself never scrolls aside
+    page.close()
     assert not told
     assert not [url for url in asked if not url.startswith(("file:", "data:"))]

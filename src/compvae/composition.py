@@ -9,18 +9,19 @@ decoded with the same seed have the same latents where they have the same parts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from compvae.batch import Batch, Parts, Shared, collate
+from compvae.batch import Batch, Parts, collate
 from compvae.checks import allocate, at_least_one
-from compvae.editing import Group, edited
+from compvae.editing import Group, edited, redrawn
 from compvae.errors import DataError, PartsError
 from compvae.history import History
+from compvae.inference import Inferred
 from compvae.model import CompVAE
 from compvae.noise import Noise, Still
 from compvae.parts import Multiset, PartsBatch
@@ -29,7 +30,7 @@ __all__ = ["Composition"]
 
 TILE_WHOLES = 32  # wholes the networks see at once
 TILE_DRAWS = 8  # draws of each of them
-TILE_DRAWS_OF_ONE = 128  # the same where there is one whole
+TILE_DRAWS_OF_ONE = 32  # the same where there is one whole
 ROW_STRIDE = 2**32  # between the noise of one whole and of the next
 
 Described = list[dict[str, str | float]]
@@ -40,12 +41,20 @@ class Observed:
     """The wholes a lineage of compositions began with.
 
     batch: parts in canonical order.  single: x had no row axis.  seed: of the lineage.
+    known: what was inferred last, where it does not hang on a draw; all edits of a lineage start from it.
     """
 
     network: CompVAE
     batch: Batch
     single: bool
     seed: int
+    known: dict[int, Inferred] = field(default_factory=dict)
+
+    def tile(self, wholes: Tensor) -> Batch:
+        """Some of the wholes; all of them, where they share factors.  wholes: (R,) int64."""
+        batch = self.batch
+        context = None if batch.context is None else batch.context[wholes]
+        return Batch(batch.x[wholes], batch.parts.rows(wholes), context, batch.shared)
 
 
 class Composition:
@@ -66,6 +75,11 @@ class Composition:
         """The parts now, one dict each, in the caller's order; such a list for each row where x had a row axis."""
         listed = [history.now.dicts() for history in self._histories]
         return listed[0] if self._observed.single else listed
+
+    @property
+    def untouched(self) -> tuple[Multiset, ...]:
+        """Of each row the observed parts that are still there, in the caller's order; none, perhaps."""
+        return tuple(history.of_step(0) for history in self._histories)
 
     @property
     def multisets(self) -> tuple[Multiset, ...]:
@@ -118,11 +132,11 @@ class Composition:
         )
         for rows, tile in self._tiles():
             if n is None:
-                out[0, rows] = self._whole(tile, Still(len(tile)), noise)[: len(rows)]
+                out[0, rows] = self._whole(tile, 1, Still(len(tile)), noise)[: len(rows)]
                 continue
             for start, draws in self._draws(n):
                 identity = (draws[:, None] + tile * ROW_STRIDE).flatten()
-                x = self._whole(tile.repeat(len(draws)), Noise(seed, identity, self._observed.seed), noise)
+                x = self._whole(tile, len(draws), Noise(seed, identity, self._observed.seed), noise)
                 x = x.reshape(len(draws), len(tile), *x.shape[1:])[: n - start, : len(rows)]
                 out[start : start + len(x), rows] = x
         if self._observed.single:
@@ -157,22 +171,13 @@ class Composition:
         for start in range(0, n, size):
             yield start, torch.arange(start, start + size)
 
-    def _whole(self, rows: Tensor, noise: Noise, noisy: bool) -> np.ndarray:
-        """x of these rows, each with its own noise, (R, *shape).  rows: (R,) int64."""
-        batch = self._observed.batch
-        context = None if batch.context is None else batch.context[rows]
-        tile = Batch(batch.x[rows], batch.parts.rows(rows), context, self._shared(rows))
+    def _whole(self, wholes: Tensor, draws: int, noise: Noise, noisy: bool) -> np.ndarray:
+        """x of these wholes in every draw, each with its own noise, (draws x R, *shape).  wholes: (R,) int64."""
+        observed, rows = self._observed, wholes.repeat(draws)
+        latent = redrawn(observed.network, observed.tile(wholes), noise, draws, observed.known, int(wholes[0]))
         groups = [group.rows(rows) for group in self._groups]
-        x = edited(self._observed.network, tile, groups, self._now.rows(rows), noise)
+        x = edited(observed.network, latent, groups, self._now.rows(rows), noise)
         return (x.rsample(noise, "x") if noisy else x.mean).float().numpy()
-
-    def _shared(self, rows: Tensor) -> Shared | None:
-        """Groups of a tile in which all wholes stand once for each draw: one z for each group and draw."""
-        shared = self._observed.batch.shared
-        if shared is None:
-            return None
-        draw = torch.arange(len(rows)) // len(self._histories)
-        return Shared.of(draw * shared.size + shared.group[rows])
 
     @cached_property
     def _now(self) -> Parts:

@@ -66,11 +66,10 @@ class PartMixture(nn.Module):
 
     def _taken(self, counts: Tensor, weights: Tensor, noise: NormalSource, name: str) -> Tensor:
         """How many parts took each component, (B, C, M).  counts: (B, C), at most COUNTED.  weights: (B, C, M)."""
-        most = int(counts.max())
-        drawn = noise.normal(name, most, counts.shape[1]).mT  # the axis of the parts first, so that padding is nothing
+        drawn = noise.normal(name, COUNTED, counts.shape[1]).mT  # always as many, so that K costs nothing
         quantile = 0.5 * torch.erfc(-drawn / math.sqrt(2))
         chosen = torch.searchsorted(weights.cumsum(-1), quantile.contiguous()).clamp_(max=weights.shape[-1] - 1)
-        there = (torch.arange(most, device=counts.device) < counts[..., None]).to(torch.int64)
+        there = (torch.arange(COUNTED, device=counts.device) < counts[..., None]).to(torch.int64)
         return torch.zeros_like(weights, dtype=torch.int64).scatter_add_(2, chosen, there)
 
     def _standard(self, total: Tensor, n: Tensor, weights: Tensor, covariance: Tensor) -> Tensor:
