@@ -10,6 +10,7 @@ from compvae.planning.daily import Peaks
 from compvae.planning.exceeding import Chance
 from compvae.planning.plan import Changed, Plan
 from compvae.planning.quantities import Quantile
+from compvae.planning.scales import Scale
 from compvae.tails import TailSample
 
 __all__ = ["Row", "plan_dict", "rows"]
@@ -32,11 +33,11 @@ def rows(plan: Plan) -> list[Row]:
     found = [
         Row("now", "mean energy of a day" if scale.is_load else "mean of the sum", *_numbers(plan.energy), scale.energy)
     ]
-    found += _peaks("now", plan.peaks, scale.unit) + _chance("now", plan.chance, asked.rating, scale.unit)
+    found += _peaks("now", plan.peaks, scale.unit) + _chance("now", plan.chance, asked.rating, scale)
     for group, changed in (("after, on fresh days", plan.fresh), ("after, on the observed day", plan.observed)):
         if changed is not None:
             found += _peaks(group, changed.peaks, scale.unit)
-            found += _chance(group, changed.chance, asked.rating, scale.unit) + _effect(group, changed, plan)
+            found += _chance(group, changed.chance, asked.rating, scale) + _effect(group, changed, plan)
     found += [
         Row(f"{one.demand.name} peak a {scale.part}", f"{one.homes:,} {scale.parts}", *_numbers(one.demand), scale.unit)
         for one in plan.diversity
@@ -53,15 +54,16 @@ def _peaks(group: str, found: Peaks, unit: str) -> list[Row]:
     return [Row(group, f"{one.name} of the peak", *_numbers(one), unit) for one in found.quantiles]
 
 
-def _chance(group: str, chance: Chance | None, rating: float | None, unit: str) -> list[Row]:
+def _chance(group: str, chance: Chance | None, rating: float | None, scale: Scale) -> list[Row]:
     if chance is None:
         return []
-    label = f"chance of a peak above {rating:g} {unit}"
+    label = f"chance of a peak above {rating:g} {scale.unit}"
+    each = "a day" if scale.is_load else "a whole"
     if chance.value is None:
-        bound = Row(group, label, "not known", f"below {chance.high:.2g}", "a day")
+        bound = Row(group, label, "not known", f"below {chance.high:.2g}", each)
         return [bound, Row(group, f"the tail sampler refused: {chance.note}", "", "", "")]
     interval = f"{chance.low:.2g} to {chance.high:.2g}"
-    return [Row(group, f"{label}, by {chance.method}", f"{chance.value:.3g}", interval, "a day")]
+    return [Row(group, f"{label}, by {chance.method}", f"{chance.value:.3g}", interval, each)]
 
 
 def _effect(group: str, changed: Changed, plan: Plan) -> list[Row]:
