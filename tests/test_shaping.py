@@ -6,7 +6,6 @@ import copy
 
 import pytest
 import torch
-from models import CONFIGS, build, random_parts
 
 from compvae.batch import Batch
 from compvae.config import ZNetworkConfig
@@ -14,6 +13,7 @@ from compvae.context_prior import ContextPrior
 from compvae.generation import generate
 from compvae.noise import Noise, Still
 from compvae.shaping import shape_parts
+from models import CONFIGS, build, random_parts
 
 ROWS = 20_000
 
