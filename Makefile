@@ -38,7 +38,7 @@ types: $(VENV)/.dev
 	$(VENV)/bin/mypy
 
 suite: $(VENV)/.dev
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
