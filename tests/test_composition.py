@@ -219,13 +219,3 @@ def test_ranking_prefers_the_composition_that_made_the_whole() -> None:
             assert ranking.bounds[ranking.order[0]] == max(ranking.bounds)
             right += ranking.order[0] == truth
     assert right == 6
-
-
-@every
-def test_what_is_inferred_once_for_all_draws_is_what_each_draw_would_infer(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, parts, more, x = made(name, rows=3)
-    once = model.infer(x, parts).add(more).decode(n=2, seed=3)
-    monkeypatch.setattr(type(model.network.posterior), "certain", False)
-    np.testing.assert_allclose(model.infer(x, parts).add(more).decode(n=2, seed=3), once, rtol=1e-3, atol=1e-4)

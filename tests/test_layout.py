@@ -10,7 +10,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src" / "compvae"
 
 ORDER = """
-errors checks extras files noise parts batch context
+errors checks extras files noise parts walks batch context
 data.flat data.text data.wholes texts results progress
 data.tables data.times data.readings data.clocks data.meter_days data.split data.covariates data.homes data.dataset
 data.citylearn
@@ -23,22 +23,28 @@ scale mixture context_prior prior
 posterior.climbing posterior.factor posterior.base posterior.collapsed posterior.graph posterior.per_part
 posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
-model inference objective calibration start shaping generation
+model inference objective calibration start shaping generation composed
 tails.events tails.simulator tails.base tails.rejection tails.subset tails.pareto tails.proposal tails.importance
 tails history editing composition presets
 measures.measured measures.moments measures.energy measures.ks measures.edits measures.recovery measures.classifier
 measures.tails measures.fitting measures.curves measures.images measures.information measures
 storage compose
-figures.style figures.curves figures.images figures.numbers figures
+planning.quantities planning.curves planning.daily planning.exceeding planning.diversity planning.changes
+planning.scales planning.plan planning.answers planning
+figures.style figures.curves figures.images figures.loads figures.numbers figures
 train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.watch train.loop
 train.observers train.runs api
 baselines.base baselines.inputs baselines.learned baselines.independent baselines.gaussian baselines.cvae
 baselines.flow baselines.matching baselines.paper baselines
 evaluation.plan evaluation.rows evaluation.averages evaluation.hidden evaluation.samples evaluation.observed
 evaluation.properties evaluation.edits evaluation.harness evaluation
-report.claims report.exhibit report.curves report.images report.exhibits report.facts report.measures report.page report
-commands commands.options commands.tally commands.generating commands.observing commands.evaluate commands.report
-commands.data
+report.claims report.exhibit report.curves report.images report.loads report.exhibits report.facts report.measures
+report.page report.plan report
+server server.limits server.faults server.metrics server.access server.hosts server.guard server.protocol
+server.schemas server.arrays server.lanes server.joining server.catalogue server.reading server.exact server.work
+server.describing server.app server.running
+commands commands.options commands.tally commands.generating commands.observing commands.plan commands.evaluate
+commands.report commands.serve commands.data
 cli __main__
 """.split()
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pytest
@@ -27,7 +27,9 @@ from compvae.report.facts import Subject, headlines, reproduction
 from compvae.report.measures import shown_below, versus
 from compvae.storage import Provenance
 
-CHROMIUM = "/usr/bin/chromium"
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 TINY = {"sines": {"timesteps": 24, "resolution": 12}, "colours": {"size": 8}, "households": {}}
 HOSTILE = "<b>&\"small'</b>"
 ROWS = [
@@ -123,7 +125,8 @@ def test_every_figure_is_there_and_says_what_it_shows(pages: dict[str, Path], na
     page = Page.read(pages[name])
     drawn = {str(attrs["id"]).removeprefix("figure-") for attrs in page.all("figure")}
     expected = {"relED", "aggregation", "variance", "growing", "edit", "tail", "live", "training"}
-    assert drawn == expected | ({"impact"} if name == "sines" else set())
+    own = {"sines": {"impact"}, "households": {"fan", "peaks", "duration", "diversity", "change", "worst"}}
+    assert drawn == expected | own.get(name, set())
     assert len(page.all("svg")) == len(drawn) == len(page.all("figcaption"))
     assert all(attrs["role"] == "img" and attrs["aria-label"] for attrs in page.all("svg"))
     assert bool(page.all("image")) == (name == "colours")
@@ -294,33 +297,27 @@ def test_commands_name_preset_seed_and_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (390, "dark")])
-def test_a_browser_shows_every_image_and_asks_for_nothing(pages: dict[str, Path], width: int, scheme: str) -> None:
-    if not os.environ.get("COMPVAE_REQUIRE_BROWSER"):  # where it is set, a missing browser is a failure
-        pytest.importorskip("playwright")
-        if not Path(CHROMIUM).exists():
-            pytest.skip(f"{CHROMIUM} is not here")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-        page.set_default_timeout(120_000)
-        told: list[str] = []
-        asked: list[str] = []
-        page.on("console", lambda message: told.append(message.text))
-        page.on("pageerror", lambda error: told.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        for path in pages.values():
-            page.goto(path.as_uri())
-            sizes = page.eval_on_selector_all("svg", "all => all.map(e => [e.clientWidth, e.clientHeight])")
-            assert len(sizes) >= 8
-            assert all(w > 200 and h > 60 for w, h in sizes)
-            decoded = page.evaluate(
-                """async () => Promise.all([...document.querySelectorAll('image')].map(async e => {
-                    const i = new Image(); i.src = e.href.baseVal; await i.decode(); return i.naturalWidth }))"""
-            )
-            assert all(size > 0 for size in decoded)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width  # the page itself never scrolls aside
-        browser.close()
+def test_a_browser_shows_every_image_and_asks_for_nothing(
+    pages: dict[str, Path], chromium: Browser, width: int, scheme: Literal["light", "dark"]
+) -> None:
+    page = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page.set_default_timeout(120_000)
+    told: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: told.append(message.text))
+    page.on("pageerror", lambda error: told.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    for path in pages.values():
+        page.goto(path.as_uri())
+        sizes = page.eval_on_selector_all("svg", "all => all.map(e => [e.clientWidth, e.clientHeight])")
+        assert len(sizes) >= 8
+        assert all(w > 200 and h > 60 for w, h in sizes)
+        decoded = page.evaluate(
+            """async () => Promise.all([...document.querySelectorAll('image')].map(async e => {
+                const i = new Image(); i.src = e.href.baseVal; await i.decode(); return i.naturalWidth }))"""
+        )
+        assert all(size > 0 for size in decoded)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width  # the page itself never scrolls aside
+    page.close()
     assert not told
     assert not [url for url in asked if not url.startswith(("file:", "data:"))]

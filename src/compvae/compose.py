@@ -18,6 +18,7 @@ from torch import Tensor
 
 from compvae.batch import Batch, Shared, collate, repeat
 from compvae.checks import allocate, at_least_one, number_array
+from compvae.composed import Composed
 from compvae.composition import Composition
 from compvae.config import ModelConfig
 from compvae.context import encode_context
@@ -117,6 +118,14 @@ class Model:
             source = Noise(seed, torch.arange(start, start + tile.height))
             stop = min(start + tile.height, n)
             yield slice(start, stop), tile.draw(source, noise)[: stop - start].numpy()
+
+    def compose(self, parts: object, keys: Sequence[int] | None = None, context: Context | None = None) -> Composed:
+        """Wholes drawn from p(x | parts) whose latents belong to parts: what is not changed stays, draw by draw.
+
+        keys: identities of the parts, in the order given; a part that moves with its key keeps its latent.  Without
+        them the first, second, .. part of a kind is known by its place among them.
+        """
+        return Composed(self.network, self.parts.parse(parts), keys, self._context(context, 1))
 
     def tail(
         self,

@@ -16,13 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compvae.batch import Batch, Parts, Shared, collate
+from compvae.batch import Batch, Parts, collate
 from compvae.checks import allocate, at_least_one
-from compvae.dense import Correlated
-from compvae.editing import Group, edited
+from compvae.editing import Group, edited, redrawn
 from compvae.errors import DataError, PartsError
 from compvae.history import History
-from compvae.inference import infer
+from compvae.inference import Inferred
 from compvae.model import CompVAE
 from compvae.noise import Noise, Still
 from compvae.parts import Multiset, PartsBatch
@@ -31,7 +30,7 @@ __all__ = ["Composition"]
 
 TILE_WHOLES = 32  # wholes the networks see at once
 TILE_DRAWS = 8  # draws of each of them
-TILE_DRAWS_OF_ONE = 128  # the same where there is one whole
+TILE_DRAWS_OF_ONE = 32  # the same where there is one whole
 ROW_STRIDE = 2**32  # between the noise of one whole and of the next
 
 Described = list[dict[str, str | float]]
@@ -42,32 +41,20 @@ class Observed:
     """The wholes a lineage of compositions began with.
 
     batch: parts in canonical order.  single: x had no row axis.  seed: of the lineage.
-    found: q of the wholes that were looked at last, by the first of them, where it is the same for every draw.
+    known: what was inferred last, where it does not hang on a draw; all edits of a lineage start from it.
     """
 
     network: CompVAE
     batch: Batch
     single: bool
     seed: int
-    found: dict[int, Correlated] = field(default_factory=dict, compare=False)
+    known: dict[int, Inferred] = field(default_factory=dict)
 
-    def rows(self, rows: Tensor, shared: Shared | None = None) -> Batch:
-        """Some of the wholes.  rows: (R,) int64."""
-        context = None if self.batch.context is None else self.batch.context[rows]
-        return Batch(self.batch.x[rows], self.batch.parts.rows(rows), context, shared)
-
-    @torch.no_grad()
-    def known(self, tile: Tensor) -> Correlated | None:
-        """q of the wholes of a tile, found once for all draws and edits of them.  tile: (R,) int64."""
-        if not self.network.posterior.certain:
-            return None
-        first = int(tile[0])
-        if first not in self.found:
-            q = infer(self.network, self.rows(tile), Still(len(tile))).q
-            assert isinstance(q, Correlated)
-            self.found.clear()  # of one tile, so that memory does not grow with the number of wholes
-            self.found[first] = q
-        return self.found[first]
+    def tile(self, wholes: Tensor) -> Batch:
+        """Some of the wholes; all of them, where they share factors.  wholes: (R,) int64."""
+        batch = self.batch
+        context = None if batch.context is None else batch.context[wholes]
+        return Batch(batch.x[wholes], batch.parts.rows(wholes), context, batch.shared)
 
 
 class Composition:
@@ -88,6 +75,11 @@ class Composition:
         """The parts now, one dict each, in the caller's order; such a list for each row where x had a row axis."""
         listed = [history.now.dicts() for history in self._histories]
         return listed[0] if self._observed.single else listed
+
+    @property
+    def untouched(self) -> tuple[Multiset, ...]:
+        """Of each row the observed parts that are still there, in the caller's order; none, perhaps."""
+        return tuple(history.of_step(0) for history in self._histories)
 
     @property
     def multisets(self) -> tuple[Multiset, ...]:
@@ -179,21 +171,13 @@ class Composition:
         for start in range(0, n, size):
             yield start, torch.arange(start, start + size)
 
-    def _whole(self, tile: Tensor, draws: int, noise: Noise, noisy: bool) -> np.ndarray:
-        """x of a tile of wholes, so many draws of each, (draws R, *shape).  tile: (R,) int64."""
-        rows, q = tile.repeat(draws), self._observed.known(tile)
-        known = None if q is None else q.rows(torch.arange(len(tile)).repeat(draws))
-        batch, groups = self._observed.rows(rows, self._shared(rows)), [group.rows(rows) for group in self._groups]
-        x = edited(self._observed.network, batch, groups, self._now.rows(rows), noise, known)
+    def _whole(self, wholes: Tensor, draws: int, noise: Noise, noisy: bool) -> np.ndarray:
+        """x of these wholes in every draw, each with its own noise, (draws x R, *shape).  wholes: (R,) int64."""
+        observed, rows = self._observed, wholes.repeat(draws)
+        latent = redrawn(observed.network, observed.tile(wholes), noise, draws, observed.known, int(wholes[0]))
+        groups = [group.rows(rows) for group in self._groups]
+        x = edited(observed.network, latent, groups, self._now.rows(rows), noise)
         return (x.rsample(noise, "x") if noisy else x.mean).float().numpy()
-
-    def _shared(self, rows: Tensor) -> Shared | None:
-        """Groups of a tile in which all wholes stand once for each draw: one z for each group and draw."""
-        shared = self._observed.batch.shared
-        if shared is None:
-            return None
-        draw = torch.arange(len(rows)) // len(self._histories)
-        return Shared.of(draw * shared.size + shared.group[rows])
 
     @cached_property
     def _now(self) -> Parts:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from torch import Tensor
@@ -77,13 +75,6 @@ class Correlated(ABC):
         self.mask = self.mask.expand_as(prior.mean)
         self._deviation = prior.variance.expand_as(prior.mean).masked_fill(~self.mask, 0.0).sqrt()
         self.mean = (prior.mean + self._deviation * shift.view_as(prior.mean)).masked_fill(~self.mask, 0.0)
-
-    def rows(self, rows: Tensor) -> Self:
-        """Some of the rows, each as often as it is named.  rows: (R,) int64."""
-        chosen = copy(self)
-        for name, tensor in vars(self).items():  # all that a Gaussian holds has the rows first
-            setattr(chosen, name, tensor[rows])
-        return chosen
 
     @property
     def variance(self) -> Tensor:

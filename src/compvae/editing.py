@@ -14,19 +14,18 @@ where it hangs below W.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from compvae.batch import Batch, PaddedParts, Parts
-from compvae.dense import Correlated
+from compvae.batch import Batch, PaddedParts, Parts, Shared
 from compvae.distributions import Normal
 from compvae.inference import Inferred, infer
 from compvae.model import CompVAE
-from compvae.noise import Noise
+from compvae.noise import Noise, Still
 
-__all__ = ["Group", "edited"]
+__all__ = ["Group", "edited", "redrawn"]
 
 
 @dataclass(frozen=True)
@@ -51,20 +50,40 @@ class Group:
 
 
 @torch.no_grad()
-def edited(
-    model: CompVAE,
-    batch: Batch,
-    groups: Sequence[Group],
-    now: Parts,
-    noise: Noise,
-    known: Correlated | None = None,
-) -> Normal:
+def redrawn(model: CompVAE, batch: Batch, noise: Noise, draws: int, known: dict[int, Inferred], key: int) -> Inferred:
+    """The latents of each whole in every draw, rows draw by draw.  noise: of all of them.
+
+    Without z, q hangs on x alone: it is found once for all draws and kept in ``known``, that of one batch at a time.
+    """
+    rows = torch.arange(len(batch))
+    if model.config.latent.z:
+        return infer(model, _repeated(batch, rows.repeat(draws)), noise)
+    if key not in known:
+        known.clear()
+        known[key] = infer(model, batch, Still(len(batch)))
+    once = known[key]
+    w = torch.cat([once.q.rsample(noise.at(rows + draw * len(batch)), "w") for draw in range(draws)])
+    context = None if once.context is None else once.context[rows.repeat(draws)]
+    return replace(once, w=w, context=context)
+
+
+def _repeated(batch: Batch, rows: Tensor) -> Batch:
+    """The wholes once for each draw, each draw with its own shared factors.  rows: (R,) int64."""
+    context = None if batch.context is None else batch.context[rows]
+    shared = batch.shared
+    if shared is not None:
+        draw = torch.arange(len(rows)) // len(batch)
+        shared = Shared.of(draw * shared.size + shared.group[rows])
+    return Batch(batch.x[rows], batch.parts.rows(rows), context, shared)
+
+
+@torch.no_grad()
+def edited(model: CompVAE, latent: Inferred, groups: Sequence[Group], now: Parts, noise: Noise) -> Normal:
     """p(x | ..) of the edited wholes at one draw of their latents, over (B, *shape).
 
-    batch: the wholes as observed.  groups: the observed parts first, then the added ones.  now: what is left.
-    noise: of the draw; noise that is 0 everywhere gives the latents' means.  known: as in :func:`infer`.
+    latent: of the wholes as observed.  groups: the observed parts first, then the added ones.  now: what is left.
+    noise: of the draw; noise that is 0 everywhere gives the latents' means.
     """
-    latent = infer(model, batch, noise, known=known)
     above = latent.z_value if model.config.latent.z_place == "above" else None
     if model.posterior.of_sum:
         code, parts = _edited_sum(model, latent.w, groups, above, noise), now

@@ -37,18 +37,23 @@ class Generated:
 
 
 @torch.no_grad()
-def generate(model: CompVAE, parts: Parts, noise: NormalSource, context: Tensor | None = None) -> Generated:
-    """One whole for each row.  context: (B, E), None where unknown."""
+def generate(
+    model: CompVAE, parts: Parts, noise: NormalSource, context: Tensor | None = None, by_part: bool = False
+) -> Generated:
+    """One whole for each row.  context: (B, E), None where unknown.
+
+    by_part: kinds that share a sum are drawn one by one, so that a source can give each part numbers of its own.
+    """
     place = model.config.latent.z_place
     like = next(model.decoder.parameters()).new_zeros(len(parts), 1)
     if model.config.context and context is None:
         context = like.new_zeros(len(parts), context_size(model.config.context))
 
     z = model.draw_z_above(context, like, noise) if place == "above" else None
-    if model.decoder.aggregation.plain_sum:
+    if model.decoder.aggregation.plain_sum and (model.config.latent.blocks or not by_part):
         code = model.prior.draw_sum(parts, z, noise, "w")
     else:
-        code = model.prior.of_parts(parts.padded(), z).rsample(noise, "w")
+        code = model.aggregate(model.prior.of_parts(parts.padded(), z).rsample(noise, "w"), parts)
     if place == "below":
         z = model.z_below(code, parts, context).rsample(noise, "z")
     return Generated(model.decoder(code, parts, z, context), code, z)
@@ -61,10 +66,13 @@ class Tile:
     function of the composition alone, no row depends on how many were asked for.
     """
 
-    def __init__(self, model: CompVAE, composition: Multiset, context: Tensor | None = None) -> None:
-        """context: (1, E), None where the model takes none."""
+    def __init__(
+        self, model: CompVAE, composition: Multiset, context: Tensor | None = None, most: int = TILE,
+        by_part: bool = False,
+    ) -> None:  # fmt: skip
+        """context: (1, E), None where the model takes none.  most: rows at once.  by_part: as in generate."""
         composition = composition.canonical()
-        self.model, self.height = model, _height(model, composition)
+        self.model, self.by_part, self.height = model, by_part, min(most, _height(model, composition))
         self.parts = repeat(collate([composition]), self.height)
         self.context = None if context is None else context.expand(self.height, -1)
 
@@ -75,7 +83,7 @@ class Tile:
 
     def draw(self, source: NormalSource, noise: bool = True) -> Tensor:
         """Wholes, float32 (height, *shape); noise=False leaves out the observation noise.  source: of height rows."""
-        whole = generate(self.model, self.parts, source, self.context).x
+        whole = generate(self.model, self.parts, source, self.context, self.by_part).x
         return (whole.rsample(source, "x") if noise else whole.mean).float()
 
 

@@ -43,6 +43,10 @@ class History:
         """The parts as they stand, in the caller's order."""
         return Multiset(self.schema, tuple((part, count) for part, count, _ in self.runs))
 
+    def of_step(self, step: int) -> Multiset:
+        """What is left of the parts that this step brought, in the caller's order; 0: of the observed ones."""
+        return Multiset(self.schema, tuple((part, count) for part, count, origin in self.runs if origin == step))
+
     def add(self, parts: Multiset, step: int) -> History:
         """Put parts in, behind the others."""
         runs = (*self.runs, *((part, count, step) for part, count in parts.runs))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from compvae.batch import Batch, Shared
@@ -20,7 +21,7 @@ from compvae.posterior.base import Given, prior_for
 from compvae.posterior.factor import Above
 from compvae.scale import beside, context_of
 
-__all__ = ["Inferred", "ZInferred", "infer"]
+__all__ = ["Inferred", "ZInferred", "infer", "z_of_x"]
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,8 @@ class Inferred:
         return None if self.z is None else self.z.value
 
 
-def infer(
-    model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0, known: Correlated | None = None
-) -> Inferred:
-    """Draw the latents of each whole of the batch from q.  kl_weight: of the KL in the bound that is climbed.
-
-    known: q(w | x, {l_i}) of these rows, where it was found before (``Posterior.certain``).
-    """
+def infer(model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0) -> Inferred:
+    """Draw the latents of each whole of the batch from q.  kl_weight: of the KL in the bound that is climbed."""
     place, posterior = model.config.latent.z_place, model.posterior
     if batch.shared is not None and place != "above":
         raise ConfigError(f"shared needs a model with z above the parts (p(w | l, z)), this one has z_place {place!r}")
@@ -93,9 +89,7 @@ def infer(
     def linearise(w: Tensor, pixels: Tensor | None) -> Linearised:
         return model.decoder.linearise(w, batch.parts, z, context, pixels)
 
-    q = known or posterior.w(
-        Given(batch, evidence, prior, z, noise, likelihood, linearise, model.decoder.n_pixels, kl_weight)
-    )
+    q = posterior.w(Given(batch, evidence, prior, z, noise, likelihood, linearise, model.decoder.n_pixels, kl_weight))
     w = q.rsample(noise, "w")
     code = w if posterior.of_sum else model.aggregate(w, batch.parts)
 
@@ -109,6 +103,15 @@ def infer(
     if z_q is None or z_prior is None or z is None:
         return Inferred(q, prior, w, code, None, context)
     return Inferred(q, prior, w, code, ZInferred(z_q, z_prior, z, exact=not (z_first and place == "below")), context)
+
+
+@torch.no_grad()
+def z_of_x(model: CompVAE, batch: Batch, noise: Noise) -> Tensor:
+    """A draw of q(z | x), z above the parts, from x alone: context, where there is any, is left out, (B, Z)."""
+    unknown = torch.zeros_like(context_of(batch, model.config)) if model.config.context else None
+    prior = model.z_above(unknown, batch.x)
+    q = model.posterior.z(_above(model, batch, model.posterior.read(batch), prior, unknown, 1.0))
+    return _draw(q, batch.shared, noise)
 
 
 def _check_common(context: Tensor, shared: Shared) -> None:

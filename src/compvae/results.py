@@ -27,7 +27,7 @@ from compvae.errors import ConfigError, OutputError
 from compvae.extras import need
 from compvae.files import reason, staged
 
-__all__ = ["Result", "check_ending", "write_result"]
+__all__ = ["Result", "check_ending", "write_result", "write_to"]
 
 BLOCK_BYTES = 2**23  # of x, that are held while a table is written
 
@@ -83,10 +83,15 @@ def write_result(path: Path, result: Result) -> None:
     try:
         _check_space(path.parent, 4 * result.n * math.prod(result.shape))
         with staged(path) as stream:
-            FORMATS[path.suffix](stream, watched)
+            write_to(stream, path.suffix, watched)
     except OSError as error:
         raise OutputError(f"{path}: cannot write, {reason(error)}") from None
     assert chunks.rows == result.n
+
+
+def write_to(stream: IO[bytes], ending: str, result: Result) -> None:
+    """Write to a stream, by the ending a file would have (".npz", ".csv", ".parquet")."""
+    FORMATS[ending](stream, result)
 
 
 def _check_space(directory: Path, needed: int) -> None:

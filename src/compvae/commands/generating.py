@@ -23,6 +23,7 @@ from compvae.commands.options import (
     parts_of,
     tell,
 )
+from compvae.errors import ConfigError
 
 __all__ = ["sample", "tail"]
 
@@ -38,6 +39,12 @@ def sample(
     out: OutFile = None,
     context: ContextText = None,
     noise: Noise = True,
+    by_part: Annotated[
+        bool, typer.Option("--by-part", help="Latents belong to parts: with one seed, what is not changed stays.")
+    ] = False,
+    keys: Annotated[
+        str | None, typer.Option(help="With --by-part: identities of the parts, in their order, such as 0,2,3.")
+    ] = None,
     seed: Seed = 0,
     progress: ShowProgress = False,
     as_json: AsJson = False,
@@ -46,6 +53,7 @@ def sample(
 
     The file holds x (n, *shape), parts (JSON text) and seed; without --out, a summary is all there is.
     """
+    numbers = _keys(keys, by_part)
     loaded = load_model(model, out)
     from collections import deque
 
@@ -55,7 +63,11 @@ def sample(
 
     composition, told = parts_of(loaded, parts, "--parts").single(), context_of(loaded, context)
     tally = Tally()
-    stream = (x for _, x in loaded.stream(composition, n, seed, told, noise))
+    if by_part:
+        rows = loaded.compose(composition, numbers, told).stream(n, seed, noise)
+    else:
+        rows = loaded.stream(composition, n, seed, told, noise)
+    stream = (x for _, x in rows)
     chunks = tally.counting(watched(stream, n, progress))
     facts: dict[str, Fact] = {"parts": parts_json([composition]), "seed": seed, **_context_fact(told)}
     if out is None:
@@ -116,6 +128,18 @@ def tail(
         f"{found.method} with {found.draws:,} draws; {n:,} wholes, worth {found.ess:.0f} independent ones"
     )
     tell({**document, **about, "out": where}, text + ("" if where is None else f"; written to {where}"), as_json)
+
+
+def _keys(text: str | None, by_part: bool) -> list[int] | None:
+    """The identities of --keys."""
+    if text is None:
+        return None
+    if not by_part:
+        raise ConfigError("--keys names the parts whose latents are held; it needs --by-part")
+    pieces = [piece.strip() for piece in text.split(",")]
+    if not all(piece.isascii() and piece.isdigit() and len(piece) < 10 for piece in pieces):
+        raise ConfigError(f"--keys {text[:40]!r}: write whole numbers, separated by commas")
+    return [int(piece) for piece in pieces]
 
 
 def _context_fact(told: Mapping[str, Any] | None) -> dict[str, str]:

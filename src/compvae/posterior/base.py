@@ -136,11 +136,6 @@ class Posterior(nn.Module, ABC):
         out: Tensor = self.reader(batch)
         return out
 
-    @property
-    def certain(self) -> bool:
-        """Whether q(w | ..) is a Gaussian of x and the parts alone, the same for every draw."""
-        return False
-
     def z(self, above: Above) -> Normal | Correlated:
         """q(z | ..) where z stands above the parts, over (B, Z), the same in all rows of a group."""
         assert self.z_network is not None

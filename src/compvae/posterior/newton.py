@@ -42,11 +42,6 @@ class NewtonPosterior(Posterior):
         if self.reader is not None:
             self.z_network = ZPosterior(self.reader.width, config.latent.z, own.z_network, free=False)
 
-    @property
-    def certain(self) -> bool:
-        """There is one peak for all draws where no z is drawn before."""
-        return not self.config.latent.z and not self.training
-
     @torch.no_grad()
     def w(self, given: Given) -> Correlated:
         """Gaussian over W, (B, G, d), or over the parts, (B, K, d)."""

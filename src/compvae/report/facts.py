@@ -36,7 +36,9 @@ class Subject:
         model = load(name)
         about = model.provenance
         if about.problem is None:
-            raise ConfigError(f"{name}: the truth of its data is not known; a report needs a built-in problem")
+            raise ConfigError(
+                f"{name}: the truth of its data is not known; a report needs a built-in problem, compvae plan does not"
+            )
         path = Path(name)
         metrics = [place / "metrics.jsonl" for place in (path, path.parent) if (place / "model").is_dir()]
         lines = read_metrics(metrics[0]) if metrics else []

@@ -1,0 +1,1 @@
+"""The playground: a page and an API over the models, safe to leave running."""
