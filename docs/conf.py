@@ -1,4 +1,4 @@
-"""The documentation: make docs, then open docs/_build/html/index.html.  Nothing is fetched, neither here nor by the pages."""
+"""The documentation: make docs, then open docs/_build/html/index.html.  Nothing is fetched, not even by the pages."""
 
 import re
 from pathlib import Path
