@@ -43,7 +43,7 @@ types: $(VENV)/.dev
 	$(VENV)/bin/mypy
 
 suite: $(VENV)/.dev
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
 docs: $(VENV)/.dev
 	$(VENV)/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

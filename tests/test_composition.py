@@ -163,8 +163,8 @@ def test_wholes_that_share_a_factor_have_one_z_in_every_draw(monkeypatch: pytest
     model, parts, _, x = made("collapsed, linked, z above", rows=4)
     drawn: list[torch.Tensor] = []
 
-    def watch(*arguments: object) -> object:
-        latent = infer(*arguments)  # type: ignore[arg-type]
+    def watch(*arguments: object, **named: object) -> object:
+        latent = infer(*arguments, **named)  # type: ignore[arg-type]
         drawn.append(latent.z_value)
         return latent
 

@@ -29,19 +29,22 @@ tails history editing composition presets
 measures.measured measures.moments measures.energy measures.ks measures.edits measures.recovery measures.classifier
 measures.tails measures.fitting measures.curves measures.images measures.information measures
 storage compose
-figures.style figures.curves figures.images figures.numbers figures
+planning.quantities planning.curves planning.daily planning.exceeding planning.diversity planning.changes
+planning.scales planning.plan planning.answers planning
+figures.style figures.curves figures.images figures.loads figures.numbers figures
 train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.watch train.loop
 train.observers train.runs api
 baselines.base baselines.inputs baselines.learned baselines.independent baselines.gaussian baselines.cvae
 baselines.flow baselines.matching baselines.paper baselines
-evaluation.plan evaluation.rows evaluation.hidden evaluation.samples evaluation.edits evaluation.harness evaluation
-report.rows report.cases report.measuring report.claims report.exhibit report.curves report.images report.exhibits
-report.facts report.page report
+evaluation.plan evaluation.rows evaluation.averages evaluation.hidden evaluation.samples evaluation.observed
+evaluation.properties evaluation.edits evaluation.harness evaluation
+report.claims report.exhibit report.curves report.images report.loads report.exhibits report.facts report.measures
+report.page report.plan report
 server server.limits server.faults server.metrics server.access server.hosts server.guard server.protocol
 server.schemas server.arrays server.lanes server.joining server.catalogue server.reading server.exact server.work
 server.describing server.app server.running
-commands commands.options commands.tally commands.generating commands.observing commands.evaluate commands.report
-commands.serve commands.data
+commands commands.options commands.tally commands.generating commands.observing commands.plan commands.evaluate
+commands.report commands.serve commands.data
 cli __main__
 """.split()
 

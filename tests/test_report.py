@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,26 +12,25 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pytest
 
+from calls import call
 from compvae import problems
 from compvae.compose import Model
-from compvae.errors import CompVAEError, ModelFileError, OutputError
-from compvae.measures import Measured
+from compvae.errors import CompVAEError, DataFileError, OutputError
+from compvae.evaluation import Comparison, Evaluation, Row, evaluate, plan_for, read_evaluation
+from compvae.evaluation.observed import Observation, shown_parts
+from compvae.evaluation.properties import departures, order
 from compvae.model import CompVAE
 from compvae.presets import preset
 from compvae.report import report, write_report
-from compvae.report.cases import Observation, draw_cases, shown_parts
-from compvae.report.claims import VERDICTS, claims
+from compvae.report.claims import VERDICTS, claims, number
 from compvae.report.facts import Subject, headlines, reproduction
-from compvae.report.measuring import Effort, departure_rows, measure, order_row
-from compvae.report.rows import Row, read_rows, row_of
+from compvae.report.measures import shown_below, versus
 from compvae.storage import Provenance
-from runs import cli
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-TINY = {"sines": {"timesteps": 60, "resolution": 30}, "colours": {"size": 8}, "households": {}}
-LITTLE = Effort(compositions=1, n=20, pairs=5, recovered=10, edited=4, informed=8)
+TINY = {"sines": {"timesteps": 24, "resolution": 12}, "colours": {"size": 8}, "households": {}}
 HOSTILE = "<b>&\"small'</b>"
 ROWS = [
     Row(name="relED", K=2, value=0.005, se=0.001, floor=0.002),
@@ -65,9 +65,12 @@ def pages(run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path
     for name in TINY:
         place = run if name == "sines" else untrained(name, tmp_path_factory.mktemp(name))
         subject = Subject.of(str(place))
-        rows = measure(subject.model, subject.problem, LITTLE) if name == "sines" else ROWS
         found[name] = place / "report.html"
-        found[name].write_text(report(subject, rows, 0, reproduction(subject, True, 0, None), quick=True))
+        if name == "sines":
+            write_report(str(place), found[name], quick=True)
+        else:
+            page = report(subject, Evaluation(measures=ROWS), 0, reproduction(subject, True, 0, None), quick=True)
+            found[name].write_text(page)
     return found
 
 
@@ -122,7 +125,8 @@ def test_every_figure_is_there_and_says_what_it_shows(pages: dict[str, Path], na
     page = Page.read(pages[name])
     drawn = {str(attrs["id"]).removeprefix("figure-") for attrs in page.all("figure")}
     expected = {"relED", "aggregation", "variance", "growing", "edit", "tail", "live", "training"}
-    assert drawn == expected | ({"impact"} if name == "sines" else set())
+    own = {"sines": {"impact"}, "households": {"fan", "peaks", "duration", "diversity", "change", "worst"}}
+    assert drawn == expected | own.get(name, set())
     assert len(page.all("svg")) == len(drawn) == len(page.all("figcaption"))
     assert all(attrs["role"] == "img" and attrs["aria-label"] for attrs in page.all("svg"))
     assert bool(page.all("image")) == (name == "colours")
@@ -138,35 +142,21 @@ def test_what_a_file_says_is_escaped_and_what_was_measured_is_shown(pages: dict[
     assert "Measured with --quick" in text
 
 
-def test_rows_are_measured_under_the_names_of_the_evaluation() -> None:
-    """The truth as a model: relED about 0, and sums of its parts far from it."""
-    problem = problems.get("sines", timesteps=60, resolution=30)
-
-    class Truth:
-        network = CompVAE.seeded(preset(problem, "small"), 0).eval()
-
-        def sample(self, parts: object, n: int, seed: int) -> np.ndarray:
-            return problem.truth(parts, n, seed)
-
-        infer = Model(network).infer
-
-    rows = measure(Truth(), problem, Effort(1, 100, 20, 10, 4, 8), seed=3)  # type: ignore[arg-type]
-    ours = {row.K: row for row in rows if row.name == "relED" and row.of == "model"}
-    summed = {row.K: row for row in rows if row.name == "relED" and row.of == "independent"}
-    assert sorted(ours) == [1, 2, 4, 8, 16, 30, 100]
-    assert all(abs(row.value) < 4 * row.se + 0.01 for row in ours.values())
-    assert sorted(summed) == [2, 4, 8, 16]
-    assert all(row.value - row.error > ours[size].value + ours[size].error for size, row in summed.items())
-    for row in rows:
-        if row.name == "period":
-            assert row.value == pytest.approx(0.0, abs=1e-4)
+def test_a_report_shows_what_an_evaluation_measures(run: Path, pages: dict[str, Path]) -> None:
+    """The same rows, by the same code; and those of parts that are drawn alone."""
+    subject = Subject.of(str(run))
+    plan = replace(plan_for(subject.problem, quick=True, sizes=(1,)), edited=())
+    rows, text = evaluate(subject.model, plan).measures, pages["sines"].read_text()
+    assert {"relED", "C2ST", "off-manifold", "bits in w", "order"} <= {row.name for row in rows}
+    assert all(number(row) in text for row in rows)
+    assert "<td>independent</td>" in text
+    assert "of the sum of parts drawn alone against ours" in text
 
 
 def test_order_and_departure_are_measured() -> None:
     problem = problems.get("sines", timesteps=60, resolution=30)
-    model = Model(CompVAE.seeded(preset(problem, "small"), 0))
-    assert order_row(model, problem).value == 0.0
-    values = [row.value for row in departure_rows(problem)]
+    assert order(Model(CompVAE.seeded(preset(problem, "small"), 0)), problem).found.value == 0.0
+    values = [judged.found.value for judged in departures(problem).values()]
     assert values == sorted(values)
     hidden = problem.specifics(shown_parts(problem), 200, 0)
     alone = sum(problem.whole([part], hidden[:, [i]]) for i, part in enumerate(shown_parts(problem)))
@@ -175,15 +165,29 @@ def test_order_and_departure_are_measured() -> None:
 
 
 @pytest.mark.parametrize("name", list(TINY))
-def test_cases_are_what_is_needed(name: str) -> None:
+def test_what_is_shown_has_exact_answers(name: str) -> None:
     problem = problems.get(name, **TINY[name])
-    for parts in draw_cases(problem, 4, 3, seed=0, single_last=True):
-        kinds = [next(iter(part.values())) for part in parts]
-        assert len(parts) == 4
-        assert kinds.count(kinds[-1]) == 1
-        seen = Observation.of(problem, parts, 2, seed=1)
-        np.testing.assert_array_equal(seen.only([0, 1, 2, 3]), seen.x)
-        assert np.abs(seen.only([0, 1, 2]) - seen.x).max() > 0
+    seen = Observation(problem, shown_parts(problem), 2, seed=1)
+    assert seen.single.all()
+    np.testing.assert_array_equal(seen.only(range(len(seen.parts))), seen.x)
+    assert np.abs(seen.only([0, 1, 2]) - seen.x).max() > 0
+
+
+def test_the_model_stands_above_the_baselines_it_is_compared_with() -> None:
+    one = {"value": -0.1, "se": 0.01, "n": 8, "verdict": "win"}
+    flow, cvae = (Row(of=who, name="relED", K=2, value=0.1) for who in ("flow", "cvae"))
+    skew = Row(of="flow", name="moment skew", K=2, value=0.3)
+    compared = [Comparison(against=who, name="relED", K=2, **one) for who in ("flow", "cvae")]
+    found = Evaluation(measures=[*ROWS, flow, cvae, skew], comparisons=compared)
+    assert [(line.of, line.cells[2] and line.cells[2].verdict) for line in versus(found)] == [
+        ("model", ""),
+        ("flow", "win"),
+        ("cvae", "win"),
+    ]
+    below = shown_below(found)
+    assert below["moment skew"] == [skew]
+    assert [row.of for row in below["relED"]] == ["model", "model", "independent"]
+    assert versus(Evaluation()) == []
 
 
 # -- claims: verdicts follow from rows --------------------------------------------------------------------------
@@ -237,32 +241,28 @@ def test_headlines_are_the_worst() -> None:
     ]
 
 
-def test_a_row_is_the_mean_of_its_cases() -> None:
-    row = row_of("relED", 2, [Measured(1.0, 0.3, 10, 0.1), Measured(3.0, 0.4, 10, 0.3), Measured(np.nan, 0.1, 10)])
-    assert (row.value, row.se, row.floor, row.n) == (2.0, pytest.approx(0.25), pytest.approx(0.2), 10)
-    assert row_of("relED", 1, [Measured(np.nan, np.nan, 10)]).value is None
-
-
 # -- the command, and what goes wrong ---------------------------------------------------------------------------
 
 
 def test_the_command_writes_a_page_from_measures(run: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.json"
-    rows.write_text(json.dumps({"measures": [row.model_dump() for row in ROWS], "comparisons": []}))
+    win = Comparison(against="flow", name="relED", K=2, value=-0.1, se=0.01, n=8, verdict="win")
+    rows.write_text(Evaluation(about={"problem": "sines"}, measures=ROWS, comparisons=[win]).model_dump_json())
     out = tmp_path / "page.html"
-    done = cli("report", str(run / "model"), "--measures", str(rows), "--out", str(out), "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {"report": str(out)}
+    code, told, err = call("report", run / "model", "--evaluation", rows, "--out", out, "--json")
+    assert code == 0, err
+    assert json.loads(told) == {"report": str(out)}
     assert "figure-training" in out.read_text()  # the metrics beside the model's directory were found
-    assert f"--measures {rows}" in out.read_text()
+    assert f"--evaluation {rows}" in out.read_text()
+    assert "Against baselines" in out.read_text()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"measures": 3}', '{"measures": [{"name": "relED"}]}'])
 def test_a_file_that_holds_no_measures_is_one_sentence(tmp_path: Path, text: str) -> None:
     path = tmp_path / "rows.json"
     path.write_text(text)
-    with pytest.raises(ModelFileError, match=r"rows\.json"):
-        read_rows(path)
+    with pytest.raises(DataFileError, match=r"rows\.json"):
+        read_evaluation(path)
 
 
 def test_mistakes_are_one_sentence_and_leave_nothing(run: Path, tmp_path: Path) -> None:
@@ -274,6 +274,10 @@ def test_mistakes_are_one_sentence_and_leave_nothing(run: Path, tmp_path: Path) 
     Model(CompVAE.seeded(preset(problems.get("sines"), "small"), 0)).save(own)
     with pytest.raises(CompVAEError, match="built-in problem"):
         write_report(str(own), tmp_path / "page.html")
+    rows = tmp_path / "rows.json"
+    rows.write_text(Evaluation(about={"problem": "colours"}, measures=ROWS).model_dump_json())
+    with pytest.raises(DataFileError, match="of a model of colours, not of sines"):
+        write_report(str(run), tmp_path / "page.html", evaluation=rows)
     assert not list(tmp_path.glob("*.html"))
 
 

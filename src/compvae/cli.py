@@ -16,6 +16,7 @@ from compvae.commands.evaluate import evaluate
 from compvae.commands.generating import sample, tail
 from compvae.commands.observing import edit, infer
 from compvae.commands.options import AsJson, tell
+from compvae.commands.plan import plan
 from compvae.commands.report import report
 from compvae.commands.serve import serve
 from compvae.errors import (
@@ -148,7 +149,7 @@ def train(
         raise typer.Exit(128 + outcome.stopped)
 
 
-for command in (sample, infer, edit, tail, evaluate, report, serve, data):
+for command in (sample, infer, edit, tail, plan, evaluate, report, serve, data):
     app.command()(command)
 
 

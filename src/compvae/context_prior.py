@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from compvae.config import ZNetworkConfig
@@ -25,7 +26,7 @@ from compvae.noise import NormalSource, Still
 __all__ = ["ContextPrior"]
 
 REACH, NARROWEST = 4.0, 0.05  # what context says of z ~ N(0, I): how far out, and how exactly
-STEPS, RATE = 1500, 5e-3  # of the fit of the mixture
+STEPS, BATCH, RATE = 1500, 512, 5e-3  # of the fit of the mixture
 
 
 class ContextPrior(nn.Module):
@@ -69,7 +70,7 @@ class ContextPrior(nn.Module):
         return mean.gather(1, index)[:, 0] + variance.gather(1, index)[:, 0].sqrt() * unit
 
     def fit(self, z: Tensor, context: Tensor) -> float:
-        """Climb the mean of ln p(z | context); the last value.  z: (N, Z), draws of q for N days.  context: (N, E)."""
+        """Climb the mean of ln p(z | context); the last value.  z: (N, Z), of N days.  context: (N, E)."""
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(0)
             self._spread(z)
@@ -77,7 +78,7 @@ class ContextPrior(nn.Module):
             optimiser = torch.optim.Adam(self.mixture.parameters(), lr=RATE)
             for step in range(STEPS):
                 optimiser.param_groups[0]["lr"] = RATE * (0.5 * (1 + math.cos(math.pi * step / STEPS)) + 0.01)
-                rows = torch.randint(len(z), (512,))
+                rows = torch.randint(len(z), (BATCH,))
                 loss = -self.log_prob(z[rows], context[rows]).mean()
                 optimiser.zero_grad()
                 loss.backward()
@@ -97,15 +98,20 @@ class ContextPrior(nn.Module):
         one = context.new_ones(len(context), 1)
         out = self.mixture(torch.cat([one, context], 1)).view(len(context), self.components, -1)
         mean, log_variance = out[..., 1:].chunk(2, -1)
-        return out[..., 0].softmax(-1), mean, soft_floor(log_variance, NARROWEST).exp()
+        # bounded: a component far out or wide would be an extrapolation of everything that hangs on z
+        return (
+            out[..., 0].softmax(-1),
+            REACH * torch.tanh(mean / REACH),
+            soft_floor(-F.softplus(-log_variance), NARROWEST).exp(),
+        )
 
     @torch.no_grad()
     def _spread(self, z: Tensor) -> None:
-        """Components start at some of the days, as wide as all of them.  z: (N, Z)."""
+        """Components start at some of these days, wide.  z: (N, Z)."""
         last = self.mixture[-1]
         assert isinstance(last, nn.Linear)
         last.weight.mul_(0.1)
         bias = last.bias.view(self.components, -1)
         bias[:, 0] = 0.0
         bias[:, 1 : 1 + self.z] = z[torch.randint(len(z), (self.components,))]
-        bias[:, 1 + self.z :] = z.var(0).log()
+        bias[:, 1 + self.z :] = 0.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from compvae.batch import Batch, Shared
@@ -20,7 +21,7 @@ from compvae.posterior.base import Given, prior_for
 from compvae.posterior.factor import Above
 from compvae.scale import beside, context_of
 
-__all__ = ["Inferred", "ZInferred", "infer"]
+__all__ = ["Inferred", "ZInferred", "infer", "z_of_x"]
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,15 @@ def infer(model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0) ->
     if z_q is None or z_prior is None or z is None:
         return Inferred(q, prior, w, code, None, context)
     return Inferred(q, prior, w, code, ZInferred(z_q, z_prior, z, exact=not (z_first and place == "below")), context)
+
+
+@torch.no_grad()
+def z_of_x(model: CompVAE, batch: Batch, noise: Noise) -> Tensor:
+    """A draw of q(z | x), z above the parts, from x alone: context, where there is any, is left out, (B, Z)."""
+    unknown = torch.zeros_like(context_of(batch, model.config)) if model.config.context else None
+    prior = model.z_above(unknown, batch.x)
+    q = model.posterior.z(_above(model, batch, model.posterior.read(batch), prior, unknown, 1.0))
+    return _draw(q, batch.shared, noise)
 
 
 def _check_common(context: Tensor, shared: Shared) -> None:

@@ -22,16 +22,17 @@ from compvae.batch import Batch
 from compvae.calibration import Draw
 from compvae.context_prior import ContextPrior
 from compvae.dense import Correlated
-from compvae.inference import Inferred, infer
+from compvae.inference import Inferred, infer, z_of_x
 from compvae.model import CompVAE
 from compvae.noise import Noise
 from compvae.prior import TablePrior
+from compvae.scale import context_of
 
 __all__ = ["BATCHES", "shape_parts", "shaped"]
 
 BATCHES, ROWS = 400, 256
-DAYS = 0.3  # share of the batches that p(z | context) is fitted to
-KNOWN = 20  # parts of a day, over all of its wholes, from which on it is well known
+ROUNDS = 5  # of the fit of p(z | context), on which q(z | x) hangs
+DAYS = 0.15  # share of the batches that p(z | context) is fitted to
 
 
 def shaped(model: CompVAE) -> bool:
@@ -56,22 +57,27 @@ def _inferred(model: CompVAE, draw: Draw, noise: Noise) -> tuple[Batch, Inferred
 
 
 def _fit_days(model: CompVAE, prior: ContextPrior, draw: Draw, seed: int, batches: int) -> None:
-    found = [_days(*_inferred(model, draw, Noise(seed, ROWS, 0, number))) for number in range(batches)]
-    z, context = (torch.cat(pieces) for pieces in zip(*found, strict=True))
-    if len(z) >= prior.components:
-        prior.fit(z, context)
+    for round_ in range(ROUNDS):
+        found = [_days(model, draw, Noise(seed, ROWS, 0, round_, number)) for number in range(batches)]
+        z, context = (torch.cat(pieces) for pieces in zip(*found, strict=True))
+        if len(z) >= prior.components:
+            prior.fit(z, context)
 
 
-def _days(batch: Batch, latent: Inferred) -> tuple[Tensor, Tensor]:
-    """z, (R, Z), and context, (R, E), of the days of a batch that are well known."""
-    assert latent.z_value is not None
-    sizes = batch.parts.sizes.double()[:, None]
-    first = torch.arange(len(batch))
+def _days(model: CompVAE, draw: Draw, noise: Noise) -> tuple[Tensor, Tensor]:
+    """z, (R, Z), and context, (R, E), of the quarter of a batch's days that are seen through the most parts.
+
+    Of days that are hardly seen q(z | x) is the prior they were trained with, which is to be replaced.
+    """
+    like = next(model.decoder.parameters())
+    batch = draw(noise).to(like.device, like.dtype)
+    z = z_of_x(model, batch, noise)
+    context = context_of(batch, model.config) if model.config.context else like.new_zeros(len(batch), 0)
+    sizes, first = batch.parts.sizes.double()[:, None], torch.arange(len(batch))
     if batch.shared is not None:
         sizes, first = batch.shared.total(sizes), batch.shared.first
-    chosen = first[sizes[:, 0] >= KNOWN]
-    context = latent.z_value.new_zeros(len(batch), 0) if latent.context is None else latent.context
-    return latent.z_value[chosen], context[chosen].to(latent.z_value)
+    chosen = first[sizes[:, 0].argsort(descending=True)[: max(1, len(first) // 4)]]
+    return z[chosen], context[chosen].to(like.dtype)
 
 
 def _fit_kinds(model: CompVAE, draw: Draw, seed: int, batches: int) -> None:

@@ -50,9 +50,11 @@ BASELINES: dict[str, Callable[[Problem, Model, int], Unfitted]] = {
 }
 
 
-def known_baselines(text: str) -> list[str]:
-    """Names separated by commas; "all" stands for all of them."""
-    names = list(BASELINES) if text.strip() == "all" else [name.strip() for name in text.split(",") if name.strip()]
+def known_baselines(text: str, problem: Problem) -> list[str]:
+    """Names separated by commas; "all" stands for all of them that suit the problem."""
+    if text.strip() == "all":
+        return [name for name in BASELINES if name != Gaussian.name or Gaussian.suits(problem)]
+    names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in BASELINES:
             raise ConfigError(f"baseline {name!r} is unknown, the baselines are {', '.join(BASELINES)}, or all")
@@ -61,4 +63,4 @@ def known_baselines(text: str) -> list[str]:
 
 def fitted(name: str, problem: Problem, model: Model, budget: Budget) -> Sampler:
     """The baseline of that name, fitted beside a model of the same problem."""
-    return BASELINES[known_baselines(name)[0]](problem, model, budget.seed).fit(budget)
+    return BASELINES[known_baselines(name, problem)[0]](problem, model, budget.seed).fit(budget)

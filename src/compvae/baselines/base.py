@@ -29,7 +29,7 @@ __all__ = ["Baseline", "Budget", "Context", "Sampler", "Watch", "examples", "uni
 
 TILE = 256  # rows made at once, always as many, so that n never changes a row
 BATCH = 256
-MEASURED_STEPS = 5
+MEASURED_STEPS = 15
 
 Context = Mapping[str, object]
 Watch = Callable[[str, int, int], None]
@@ -51,7 +51,7 @@ class Sampler(Protocol):
 class Budget:
     """How long a baseline may be fitted: minutes, turned into steps by a short measurement, or steps.
 
-    watch: called after every step.
+    Minutes are those of this process's processor time, whatever else the machine does.  watch: called after every step.
     """
 
     minutes: float | None = None
@@ -68,15 +68,15 @@ class Budget:
             raise ConfigError(f"minutes must be a positive number, got {self.minutes}")
 
     def number_of(self, step: Callable[[], None]) -> int:
-        """Steps that fit into the budget, by the median time of a few."""
+        """Steps that fit into the budget, by the median of the processor time of a few."""
         if self.steps is not None:
             return self.steps
         assert self.minutes is not None
         times = []
         for _ in range(MEASURED_STEPS):
-            started = time.perf_counter()
+            started = time.process_time()
             step()
-            times.append(time.perf_counter() - started)
+            times.append(time.process_time() - started)
         return max(1, int(60 * self.minutes / sorted(times)[MEASURED_STEPS // 2]))
 
 

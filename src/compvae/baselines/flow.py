@@ -18,7 +18,6 @@ from compvae.problems import Problem
 __all__ = ["Flow"]
 
 NOISE = 0.02
-TRANSFORMS = 6
 PASSES = 2  # couplings, as fast to sample as to train
 
 
@@ -27,6 +26,7 @@ class Flow(Learned):
 
     name: ClassVar[str] = "flow"
     width: ClassVar[int] = 128
+    transforms: ClassVar[int] = 6
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
         self.flows = need("zuko.flows", "baselines")
@@ -36,7 +36,9 @@ class Flow(Learned):
     def build(self, values: int, given: int) -> nn.Module:
         """The flow."""
         hidden = (self.width, self.width)
-        flow: nn.Module = self.flows.NSF(values, given, transforms=TRANSFORMS, hidden_features=hidden, passes=PASSES)
+        flow: nn.Module = self.flows.NSF(
+            values, given, transforms=self.transforms, hidden_features=hidden, passes=PASSES
+        )
         return flow
 
     def loss(self, y: Tensor, given: Tensor, noise: Noise, progress: float) -> Tensor:

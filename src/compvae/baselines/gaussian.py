@@ -33,13 +33,18 @@ class Gaussian(Baseline):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        if not problem.schema.countable:
+        if not self.suits(problem):
             raise ConfigError(
                 f"baseline gaussian needs parts that are counted; those of {problem.name} have places, "
                 "and moments of x have no form that is linear in them"
             )
         size = math.prod(problem.shape)
         self.means, self.covariances = torch.zeros(0, size), torch.zeros(0, size, size)
+
+    @staticmethod
+    def suits(problem: Problem) -> bool:
+        """Whether a composition is its counts: what has places has no moments that are linear in them."""
+        return problem.schema.countable
 
     def fit(self, budget: Budget) -> Self:
         """Two regressions, each on as many batches as the budget has, at most ENOUGH."""

@@ -24,11 +24,12 @@ CLIP = 10.0  # norm of the gradient
 class Learned(Baseline):
     """A baseline that climbs an objective step by step.
 
-    width: of its networks.  rate: of Adam.
+    width: of its networks.  rate: of Adam.  batch: wholes of a step.
     """
 
     width: ClassVar[int] = 256
     rate: ClassVar[float] = 3e-3
+    batch: ClassVar[int] = 256
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
         super().__init__(problem)
@@ -71,7 +72,7 @@ class Learned(Baseline):
         return self
 
     def _step(self, optimiser: torch.optim.Optimizer, seed: int, step: int, progress: float) -> None:
-        batch, noise = examples(self.problem, seed, step)
+        batch, noise = examples(self.problem, seed, step, self.batch)
         context = batch.x.new_zeros(len(batch), 0) if batch.context is None else batch.context
         y = self.coordinates.of_x(batch.x, unit_of(self.problem, batch.parts))
         loss = self.loss(y, self.condition(batch.parts, context), noise, progress)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,9 +20,11 @@ QUICK_STEPS = 20
 def evaluate(
     model: Annotated[str, typer.Argument(help="A shipped model by name, or a run or model directory.")],
     against: Annotated[
-        str, typer.Option(help="Baselines, separated by commas: independent,gaussian,cvae,flow,matching,paper; or all.")
+        str, typer.Option(help="Baselines: independent,gaussian,cvae,flow,matching,paper; or all that suit.")
     ] = "",
-    minutes: Annotated[float, typer.Option(min=0.01, help="For which each baseline is fitted.")] = 4.0,
+    minutes: Annotated[
+        float, typer.Option(min=0.01, help="Of processor time, for which each baseline is fitted.")
+    ] = 4.0,
     n: Annotated[int | None, typer.Option("-n", min=10, help="Samples of each composition; 1000 if not given.")] = None,
     compositions: Annotated[int | None, typer.Option(min=1, help="For each K; 8 if not given.")] = None,
     sizes: Annotated[str | None, typer.Option(help="K at which samples are judged, as 1,2,4.")] = None,
@@ -33,16 +34,19 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON document to stdout.")] = False,
 ) -> None:
     """Measure a model against the truth; interrupted, it says what it has measured so far."""
+    import compvae
     from compvae.api import load
     from compvae.baselines import Budget, known_baselines
     from compvae.evaluation import Evaluation, plan_for, problem_of
     from compvae.evaluation import evaluate as run
     from compvae.train.signals import Signals
 
-    names = known_baselines(against)
     loaded = load(model)
-    plan = plan_for(problem_of(loaded), quick, n, compositions, _numbers(sizes))
-    result, stopped = Evaluation(), 0
+    problem = problem_of(loaded)
+    names = known_baselines(against, problem)
+    plan = plan_for(problem, quick, n, compositions, _numbers(sizes))
+    about = {"model": model, "problem": problem.name, "seed": seed, "minutes": minutes if names else None}
+    result, stopped = Evaluation(about={**about, "quick": quick, "version": compvae.__version__}), 0
     with Signals() as signals, _Watch(signals, show=not quiet) as watch:
         length: dict[str, Any] = {"steps": QUICK_STEPS} if quick else {"minutes": minutes}
         budgets = {name: Budget(seed=seed, watch=watch, **length) for name in names}
@@ -52,7 +56,7 @@ def evaluate(
             stopped = signals.number or signal.SIGINT
     if stopped:
         print(f"compvae: stopped by signal {stopped}; what follows was measured before", file=sys.stderr)
-    print(json.dumps(result.as_dict()) if as_json else _table(result))
+    print(result.model_dump_json() if as_json else _table(result))
     if stopped:
         raise typer.Exit(128 + stopped)
 
@@ -108,4 +112,5 @@ def _table(result: Evaluation) -> str:
 
 def _line(row: Row) -> str:
     size, floor = ("" if row.K is None else str(row.K)), ("" if row.floor is None else f"{row.floor:.4f}")
-    return f"{row.of:12} {row.name:20} {size:>5} {row.value:10.4f} {row.se:9.4f} {floor:>9}"
+    se = "" if row.se is None else f"{row.se:.4f}"
+    return f"{row.of:12} {row.name:20} {size:>5} {row.value:10.4f} {se:>9} {floor:>9}"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from compvae.texts import Compositions
 
 __all__ = [
-    "AddedText", "AsJson", "ContextText", "DataFile", "ModelName", "Noise", "OutFile", "PartsText", "RemovedText",
-    "Seed", "ShowProgress", "context_of", "load_model", "parts_json", "parts_of", "tell",
+    "FORMS", "AddedText", "AsJson", "ContextText", "DataFile", "ModelName", "Noise", "OutFile", "PartsText",
+    "RemovedText", "Seed", "ShowProgress", "context_of", "load_model", "parts_json", "parts_of", "tell",
 ]  # fmt: skip
 
 FORMS = "name:count,..., JSON, or a .csv or .json file"

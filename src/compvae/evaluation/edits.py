@@ -15,8 +15,9 @@ import torch
 from compvae.batch import unpad
 from compvae.compose import Model
 from compvae.composition import Composition
+from compvae.evaluation.averages import Judged
+from compvae.evaluation.observed import Described, Observation
 from compvae.evaluation.plan import Plan, derived
-from compvae.evaluation.rows import Judged
 from compvae.measures import (
     Measured,
     Recovery,
@@ -33,50 +34,7 @@ from compvae.problems import Problem
 from compvae.problems.colours import Colours
 from compvae.problems.sines import Sines
 
-__all__ = ["Observation", "judge_edits"]
-
-
-class Observation:
-    """Wholes of one composition whose hidden specifics and factors are known.
-
-    parts: one dict each.  specifics: (m, K, S).  factors: (m,) each.  x: (m, *shape).
-    """
-
-    def __init__(self, problem: Problem, parts: Multiset, wholes: int, seed: int) -> None:
-        self.problem, self.parts, self.seed = problem, parts.dicts(), seed
-        self.kinds = np.array([part.kind for part in parts.listed()])
-        self.specifics = problem.specifics(self.parts, wholes, seed)
-        self.factors = problem.factors(wholes, seed)
-        self.x = problem.whole(self.parts, self.specifics, self.factors)
-
-    @property
-    def single(self) -> np.ndarray:
-        """Parts whose kind stands once; all, where parts have places, (K,) bool."""
-        if not self.problem.schema.countable:
-            return np.ones(len(self.kinds), bool)
-        return np.asarray(np.bincount(self.kinds)[self.kinds] == 1)
-
-    @property
-    def chosen(self) -> int:
-        """The part that is taken away: one of the single ones."""
-        which = np.flatnonzero(self.single)
-        return int(which[derived(self.seed, 1) % len(which)])
-
-    def rest(self) -> list[dict[str, str | float]]:
-        """The parts but the chosen one."""
-        return [part for index, part in enumerate(self.parts) if index != self.chosen]
-
-    def without(self) -> np.ndarray:
-        """Exactly what x would be without the chosen part, (m, *shape)."""
-        return self.problem.whole(self.rest(), np.delete(self.specifics, self.chosen, 1), self.factors)
-
-    def first_with(self, new: list[dict[str, str | float]], n: int, seed: int, instead: bool) -> np.ndarray:
-        """Exactly what the first whole could be with a new part, added or instead of the chosen one, (n, *shape)."""
-        held = np.delete(self.specifics, self.chosen, 1) if instead else self.specifics
-        fresh = self.problem.specifics(new, n, seed)
-        hidden = np.concatenate([np.repeat(held[:1], n, 0), fresh], 1)
-        factors = {name: np.repeat(value[:1], n) for name, value in self.factors.items()}
-        return self.problem.whole((self.rest() if instead else self.parts) + new, hidden, factors)
+__all__ = ["judge_edits"]
 
 
 def judge_edits(model: Model, problem: Problem, parts: Multiset, plan: Plan, seed: int) -> dict[str, Judged]:
@@ -88,24 +46,24 @@ def judge_edits(model: Model, problem: Problem, parts: Multiset, plan: Plan, see
     judged = {"edit remove": Judged(measured_edit_ratio(edited, seen.without(), resampled))}
     one, new = model.infer(seen.x[0], seen.parts), _new_part(problem, seed)
     judged["edit add relED"] = _random_edit(
-        one.add(new), seen.first_with(new, 2 * plan.n, derived(seed, 3), False), plan
+        one.add(new), seen.first_with(new, 2 * plan.redrawn, derived(seed, 3), False), plan
     )
     replaced = one.replace([seen.parts[seen.chosen]], new)
-    exact = seen.first_with(new, 2 * plan.n, derived(seed, 4), True)
+    exact = seen.first_with(new, 2 * plan.redrawn, derived(seed, 4), True)
     judged["edit replace relED"] = _random_edit(replaced, exact, plan)
     recovered = RECOVERED.get(problem.name)
     return judged | ({} if recovered is None else recovered(seen, inferred))
 
 
-def _new_part(problem: Problem, seed: int) -> list[dict[str, str | float]]:
+def _new_part(problem: Problem, seed: int) -> Described:
     drawn = problem.draw_parts(torch.ones(1, dtype=torch.int64), Noise(derived(seed, 5), 1))
     return unpad(drawn, problem.schema)[0].dicts()
 
 
 def _random_edit(edited: Composition, exact: np.ndarray, plan: Plan) -> Judged:
     """exact: (2 n, *shape)."""
-    draws = edited.decode(plan.n, noise=True)
-    return Judged(rel_ed(exact[: plan.n], draws).measured(), rel_ed_splits(exact, plan.splits))
+    draws = edited.decode(plan.redrawn, noise=True)
+    return Judged(rel_ed(exact[: plan.redrawn], draws).measured(), rel_ed_splits(exact, plan.splits))
 
 
 # -- recovered specifics: RMSE in units of their spread, 1 being no better than guessing the mean ------------------

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from compvae import problems
-from compvae.baselines import Budget, Sampler, fitted
+from compvae.baselines import Budget, Independent, Sampler, fitted
 from compvae.baselines.base import Context, Watch, unwatched
 from compvae.compose import Model
 from compvae.errors import ConfigError
+from compvae.evaluation.averages import Judged, compare, row_of
 from compvae.evaluation.edits import judge_edits
+from compvae.evaluation.observed import shown_parts
 from compvae.evaluation.plan import Plan, compositions, derived
-from compvae.evaluation.rows import Comparison, Judged, Row, average, compare, plain
+from compvae.evaluation.properties import departures, order
+from compvae.evaluation.rows import MODEL, Evaluation
 from compvae.evaluation.samples import Reference
 from compvae.measures import bits
 from compvae.problems import Problem
 
-__all__ = ["MODEL", "Evaluation", "Truth", "evaluate", "evaluate_samplers", "problem_of"]
+__all__ = ["Truth", "evaluate", "evaluate_samplers", "problem_of"]
 
-MODEL = "model"
+TRUTH = "truth"
+MOST_SUMMED = 100  # parts drawn one by one
 COMPARED = ("relED", "C2ST", "off-manifold")
 INFORMATION = 256  # wholes for the bits in w and z
 SAMPLED, TRUE, EDITED, INFORMED = range(4)  # what seeds are derived for
@@ -40,28 +42,6 @@ class Truth:
     def sample(self, parts: object, n: int, seed: int, context: Context | None = None) -> np.ndarray:
         """-> (n, *shape) float32."""
         return self.problem.truth(parts, n, seed, context)
-
-
-@dataclass
-class Evaluation:
-    """What has been measured so far: whoever is interrupted keeps it."""
-
-    measures: list[Row] = field(default_factory=list)
-    comparisons: list[Comparison] = field(default_factory=list)
-
-    def add(self, of: str, size: int | None, cases: Mapping[str, Sequence[Judged]]) -> None:
-        """The rows of one K: means over compositions."""
-        for name, judged in cases.items():
-            mean = average(judged)
-            if mean is not None:
-                self.measures.append(Row(of, name, size, mean.value, mean.se, mean.floor, mean.n))
-
-    def as_dict(self) -> dict[str, Any]:
-        """As the command writes it."""
-        return {
-            "measures": [plain(row) for row in self.measures],
-            "comparisons": [plain(row) for row in self.comparisons],
-        }
 
 
 def problem_of(model: Model) -> Problem:
@@ -81,7 +61,7 @@ def evaluate(
 ) -> Evaluation:
     """All measures of a model; with baselines, fitted each in its budget, theirs too, and paired comparisons.
 
-    into: collects the rows as they come.
+    Parts one by one (``independent``) are summed up to K = 100.  into: collects the rows as they come.
     """
     problem = problem_of(model)
     samplers: dict[str, Sampler] = {MODEL: model}
@@ -92,8 +72,11 @@ def evaluate(
     _evaluate_edits(model, problem, plan, seed, watch, result)
     watch("bits in w and z", 0, 1)
     information = bits(model.network, problem, INFORMATION, derived(seed, INFORMED))
-    result.add(MODEL, None, {"bits in w": [Judged(information.w)], "bits in z": [Judged(information.z)]})
+    _add(result, MODEL, None, {"bits in w": [Judged(information.w)], "bits in z": [Judged(information.z)]})
     watch("bits in w and z", 1, 1)
+    size = len(shown_parts(problem))
+    _add(result, MODEL, size, {"order": [order(model, problem, derived(seed, INFORMED))]})
+    _add(result, TRUTH, size, {name: [found] for name, found in departures(problem, seed).items()})
     return result
 
 
@@ -113,23 +96,31 @@ def evaluate_samplers(
         for index, parts in enumerate(compositions(problem, size, plan, seed)):
             reference = Reference(problem, parts, plan, derived(seed, TRUE, size, index))
             for number, (name, sampler) in enumerate(samplers.items()):
-                watch(f"K = {size}, composition {index + 1} of {plan.compositions}, {name}", done, total)
+                if isinstance(sampler, Independent) and size > MOST_SUMMED:
+                    continue
+                watch(f"K = {size}, composition {index + 1} of {plan.compositions}, {name}", done + number, total)
                 x = sampler.sample(parts, plan.n, derived(seed, SAMPLED, size, index, number))
                 for measure, judged in reference.judge(x).items():
                     cases[name][measure].append(judged)
-                done += 1
+            done += len(samplers)
         for name in samplers:
-            result.add(name, size, cases[name])
+            _add(result, name, size, cases[name])
         _compare(result, size, cases)
     watch("samples judged", total, total)
     return result
+
+
+def _add(result: Evaluation, of: str, size: int | None, cases: Mapping[str, Sequence[Judged]]) -> None:
+    """The rows of one K: means over compositions."""
+    rows = (row_of(name, size, judged, of) for name, judged in cases.items())
+    result.measures += [row for row in rows if row is not None]
 
 
 def _compare(result: Evaluation, size: int, cases: Mapping[str, Cases]) -> None:
     first, *others = cases
     for other in others:
         for name in COMPARED:
-            if name in cases[first]:
+            if name in cases[first] and name in cases[other]:
                 found = compare(other, name, size, cases[first][name], cases[other][name])
                 result.comparisons += [found] if found else []
 
@@ -144,5 +135,5 @@ def _evaluate_edits(model: Model, problem: Problem, plan: Plan, seed: int, watch
             for name, judged in judge_edits(model, problem, parts, plan, derived(seed, EDITED, size, index)).items():
                 cases[name].append(judged)
             done += 1
-        result.add(MODEL, size, cases)
+        _add(result, MODEL, size, cases)
     watch("edits judged", total, total)

@@ -36,42 +36,51 @@ BLOCKS = 6  # of a day
 
 @dataclass(frozen=True)
 class Hidden:
-    """features: (n, F).  usable: which of them x tells, (F,) bool.  measures: by name."""
+    """features: (n, F).  usable: which of them x tells, (F,) bool.
+
+    measures: by name, computed when asked for: of the truth nobody asks.
+    """
 
     features: np.ndarray
     usable: np.ndarray
-    measures: dict[str, Measured]
+    measures: Callable[[], dict[str, Measured]]
 
 
 def _curves(problem: Problem, parts: Multiset, x: np.ndarray) -> Hidden:
     sines = cast(Sines, problem)
     found = recover_phasors(sines, parts, x)
-    measures = {"off-manifold": off_manifold(x, found.reachable)}
-    if sines.settings.resolution < sines.settings.timesteps:
-        measures["period"] = measured_period_violation(x, sines.settings.resolution)
-    if found.unique.any():
-        measures["KS amplitude"] = ks_amplitude(found)
-        if sines.settings.phase_std > 0:
-            measures["KS phase"] = ks_phase(found, sines.settings.phase_std)
+
+    def measures() -> dict[str, Measured]:
+        measured = {"off-manifold": off_manifold(x, found.reachable)}
+        if sines.settings.resolution < sines.settings.timesteps:
+            measured["period"] = measured_period_violation(x, sines.settings.resolution)
+        if found.unique.any():
+            measured["KS amplitude"] = ks_amplitude(found)
+            if sines.settings.phase_std > 0:
+                measured["KS phase"] = ks_phase(found, sines.settings.phase_std)
+        return measured
+
     return Hidden(found.features, np.ones(found.features.shape[1], bool), measures)
 
 
 def _images(problem: Problem, parts: Multiset, x: np.ndarray) -> Hidden:
     colours = cast(Colours, problem)
-    free, bound = (recover_sharpness(colours, parts, x, *bounds) for bounds in ((), (SHARPNESS,)))
-    measures = {
-        "off-manifold": off_manifold(x, bound.reachable),
-        "glitches": glitch_fraction(x, bound.reachable),
-    }
-    if free.usual.any():
-        measures["KS sharpness"] = ks_uniform(free.value[:, free.usual].ravel(), *SHARPNESS)
+    free = recover_sharpness(colours, parts, x)
+
+    def measures() -> dict[str, Measured]:
+        near = recover_sharpness(colours, parts, x, SHARPNESS, free.value).reachable
+        measured = {"off-manifold": off_manifold(x, near), "glitches": glitch_fraction(x, near)}
+        if free.usual.any():
+            measured["KS sharpness"] = ks_uniform(free.value[:, free.usual].ravel(), *SHARPNESS)
+        return measured
+
     return Hidden(free.value, free.usual, measures)
 
 
 def _loads(problem: Problem, parts: Multiset, x: np.ndarray) -> Hidden:
     blocks = x.reshape(len(x), BLOCKS, -1).mean(2)
     features = np.column_stack([blocks, EVENTS["peak"](x), EVENTS["ramp"](x)])
-    return Hidden(features, np.ones(features.shape[1], bool), {})
+    return Hidden(features, np.ones(features.shape[1], bool), dict)
 
 
 RECOVER: dict[str, Callable[[Problem, Multiset, np.ndarray], Hidden]] = {

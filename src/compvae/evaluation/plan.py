@@ -27,7 +27,8 @@ class Plan:
 
     sizes: K of generated wholes.  edited: K of wholes that are edited.  compositions: for each K.  n: samples of each.
     recovered: how many of them are solved for what is hidden in them.  splits: pairs of true samples for a floor.
-    wholes: edited, for each composition.  statistic: of which the exceedance is measured.  different: kinds at least.
+    wholes: edited, for each composition.  redrawn: draws of one whole to which a part is added.
+    statistic: of which the exceedance is measured.  different: kinds at least.
     """
 
     sizes: tuple[int, ...]
@@ -39,13 +40,13 @@ class Plan:
     n: int = 1000
     splits: int = 100
     wholes: int = 32
+    redrawn: int = 400
 
-    def quick(self) -> Plan:
-        """Little of everything: for tests, and to see whether all is in place."""
-        few = (self.sizes[0], self.sizes[2])
-        return replace(
-            self, sizes=few, edited=self.edited[1:2], compositions=2, n=60, recovered=30, splits=40, wholes=4
-        )
+    def quick(self, trained: int) -> Plan:
+        """Little of everything: for tests, and to see whether all is in place.  trained: largest K of training."""
+        few = (self.sizes[0], self.sizes[2], *[size for size in self.sizes if size > trained][:1])
+        little = replace(self, compositions=2, n=60, recovered=30, splits=40, wholes=4, redrawn=60)
+        return replace(little, sizes=few, edited=self.edited[1:2])
 
 
 def _power(x: np.ndarray) -> np.ndarray:
@@ -55,7 +56,7 @@ def _power(x: np.ndarray) -> np.ndarray:
 
 PLANS = {
     "sines": Plan((1, 2, 4, 8, 16, 30, 100, 1000), (2, 4, 8), _power, 400),
-    "colours": Plan((2, 3, 4, 8, 12, 16), (3, 4, 8), EVENTS["energy"], 100, different=2),
+    "colours": Plan((2, 3, 4, 8, 12, 16), (3, 4, 8), EVENTS["energy"], 100, different=2, wholes=16, redrawn=200),
     "households": Plan((5, 20, 50, 100, 1000), (5, 20), EVENTS["peak"], 400),
 }
 
@@ -70,7 +71,7 @@ def plan_for(
     """The plan of a problem, with what was asked for instead of its defaults."""
     if problem.name not in PLANS:
         raise ConfigError(f"there is no plan to judge {problem.name} by, only for {', '.join(PLANS)}")
-    plan = PLANS[problem.name].quick() if quick else PLANS[problem.name]
+    plan = PLANS[problem.name].quick(problem.max_parts) if quick else PLANS[problem.name]
     if n is not None:
         plan = replace(plan, n=at_least_one(n, "n"), recovered=min(plan.recovered, n))
     if compositions is not None:

@@ -1,97 +1,107 @@
-"""Rows of a table of measures: the mean over compositions, with the Monte-Carlo error and the floor of that mean.
+"""What an evaluation says: rows of measures, paired comparisons, and the JSON document that holds both.
 
-value = 1/m sum_j v_j,  se = 1/m sqrt( sum_j se_j^2 ),  floor = 95% quantile of 1/m sum_j v_j(X, X'), X, X' true
+{"about": {..}, "measures": [{"of", "name", "K", "value", "se", "floor", "n"}, ..], "comparisons": [..]}
 """
 
 from __future__ import annotations
 
-import math
+import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from compvae.measures import Measured, paired
+from compvae.checks import describe_invalid
+from compvae.errors import DataFileError
+from compvae.files import reason
 
-__all__ = ["Comparison", "Judged", "Row", "average", "compare", "plain"]
+__all__ = ["MODEL", "Comparison", "Evaluation", "Row", "named", "read_evaluation", "split"]
 
-QUANTILE = 0.95
-LEAST_CASES = 2
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A measure of one composition.  null: what pairs of true samples give, (splits,), where that was drawn."""
-
-    found: Measured
-    null: np.ndarray | None = None
+MODEL = "model"
 
 
-@dataclass(frozen=True)
-class Row:
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class Row(_Frozen):
     """A measure at one K.
 
-    of: who was judged.  K: None where it is over the training range.  n: samples of each composition.
-    floor: what a perfect model would get, None where that is 0.
+    of: who was judged: the model, a baseline, the truth itself.  K: None where it is over the training range.
+    value, se: None where not defined.  floor: what a perfect model would get, None where that is 0.
+    n: samples of each composition that the measure looked at.
     """
 
-    of: str
+    of: str = MODEL
     name: str
-    K: int | None
-    value: float
-    se: float
-    floor: float | None
-    n: int
+    K: int | None = Field(None, ge=1)
+    value: float | None
+    se: float | None = None
+    floor: float | None = None
+    n: int | None = None
+
+    @property
+    def error(self) -> float:
+        """Two standard errors, 0 where they are not known."""
+        return 2 * (self.se or 0.0)
+
+    @property
+    def at_floor(self) -> bool:
+        """Whether a perfect model could have got this."""
+        return self.value is not None and self.value - self.error <= (self.floor or 0.0)
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Ours minus theirs over the same compositions, lower being better.
+class Comparison(_Frozen):
+    """Ours minus theirs over the same n compositions, lower being better.
 
-    verdict: win below -2 se, loss above 2 se, else tie.  n: compositions.
+    verdict: win or loss where the difference is beyond Student's 95% interval of n - 1 degrees, else tie.
     """
 
     against: str
     name: str
-    K: int
+    K: int = Field(ge=1)
     value: float
     se: float
     n: int
     verdict: str
 
 
-def average(cases: Sequence[Judged]) -> Measured | None:
-    """Mean over the compositions where a measure is defined, None where it is nowhere."""
-    defined = [case for case in cases if math.isfinite(case.found.value)]
-    if not defined:
-        return None
-    value = float(np.mean([case.found.value for case in defined]))
-    se = math.sqrt(sum(case.found.se**2 for case in defined)) / len(defined)
-    return Measured(value, se, defined[0].found.n, _floor(defined))
+class Evaluation(BaseModel):
+    """What has been measured so far: whoever is interrupted keeps it.
+
+    about: the model, its problem, seed and minutes, as the command was given them.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    about: dict[str, Any] = {}
+    measures: list[Row] = []
+    comparisons: list[Comparison] = []
 
 
-def _floor(cases: Sequence[Judged]) -> float | None:
-    nulls = [case.null for case in cases if case.null is not None]
-    if nulls:
-        return float(np.quantile(np.mean(nulls, 0), QUANTILE))
-    floors = [case.found.floor for case in cases if case.found.floor is not None]
-    return float(np.mean(floors)) if floors else None
+def read_evaluation(path: Path) -> Evaluation:
+    """The file that ``compvae evaluate --json`` wrote."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(data, dict) or "measures" not in data:
+            raise DataFileError(f"{path} is not what compvae evaluate --json writes: it has no list of measures")
+        return Evaluation.model_validate(data)
+    except OSError as error:
+        raise DataFileError(f"{path}: cannot read the evaluation, {reason(error)}") from None
+    except ValidationError as error:
+        raise DataFileError(f"{path} is not what compvae evaluate --json writes: {describe_invalid(error)}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DataFileError(f"{path} is not valid JSON: {error}") from None
 
 
-def compare(against: str, name: str, size: int, ours: Sequence[Judged], theirs: Sequence[Judged]) -> Comparison | None:
-    """Paired over compositions; None where fewer than two can be compared."""
-    values = np.array([[a.found.value, b.found.value] for a, b in zip(ours, theirs, strict=True)])
-    values = values[np.isfinite(values).all(1)]
-    if len(values) < LEAST_CASES:
-        return None
-    difference = paired(values[:, 0], values[:, 1])
-    verdict = "tie"
-    if abs(difference.value) > 2 * difference.se:
-        verdict = "win" if difference.value < 0 else "loss"
-    return Comparison(against, name, size, difference.value, difference.se, difference.n, verdict)
+def named(rows: Sequence[Row], name: str, of: str = MODEL) -> list[Row]:
+    """The rows of one measure that have a value, by K."""
+    found = [row for row in rows if row.name == name and row.of == of and row.value is not None]
+    return sorted(found, key=lambda row: row.K or 0)
 
 
-def plain(row: Row | Comparison) -> dict[str, Any]:
-    """A row as JSON can hold it: no NaN."""
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(row).items()}
+def split(rows: Sequence[Row], largest: int) -> tuple[list[Row], list[Row]]:
+    """Rows of at most so many parts, and rows of more."""
+    sized = [(row.K, row) for row in rows if row.K is not None]
+    return [row for size, row in sized if size <= largest], [row for size, row in sized if size > largest]

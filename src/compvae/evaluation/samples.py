@@ -9,10 +9,20 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from compvae.evaluation.averages import Judged
 from compvae.evaluation.hidden import RECOVER, Hidden
 from compvae.evaluation.plan import Plan
-from compvae.evaluation.rows import Judged
-from compvae.measures import Measured, c2st, exceedance, moment_errors, rel_ed, rel_ed_splits, sliced_wasserstein
+from compvae.measures import (
+    Measured,
+    c2st,
+    distances_among,
+    exceedance,
+    moment_errors,
+    rel_ed,
+    rel_ed_splits,
+    shadows,
+    wasserstein_of_shadows,
+)
 from compvae.noise import Noise
 from compvae.parts import Multiset
 from compvae.problems import Problem
@@ -41,20 +51,22 @@ class Reference:
 
     def judge(self, x: np.ndarray) -> dict[str, Judged]:
         """Every measure by name.  x: (n, *shape)."""
-        distance = rel_ed(self.truth, x)
+        distance = rel_ed(self.truth, x, self._among[: self.plan.n, : self.plan.n])
         judged = {"relED": Judged(distance.measured(), self._relative)}
         if math.isnan(distance.value):
             judged["RMSE of mean"] = Judged(Measured(distance.mean_rmse, math.nan, distance.n))
-        judged["sliced Wasserstein"] = Judged(_sliced(self.truth, x), self._far)
+        far = wasserstein_of_shadows(self._shadows[: self.plan.n], shadows(x, PROJECTIONS))
+        judged["sliced Wasserstein"] = Judged(far, self._far)
         moments = moment_errors(self.truth, x)
         judged |= {f"moment {name}": Judged(getattr(moments, name)) for name in ("mean", "std", "skew")}
-        for quantile, found, null in zip(QUANTILES, self._exceeded(self.truth, x), self._extreme, strict=True):
+        exceeded = _exceeded(self._scores[: self.plan.n], self._score(x))
+        for quantile, found, null in zip(QUANTILES, exceeded, self._extreme, strict=True):
             judged[f"exceedance {quantile:g}"] = Judged(found, null)
         return judged | self._hidden_in(x)
 
     def _hidden_in(self, x: np.ndarray) -> dict[str, Judged]:
         found = self._recover(x)
-        judged = {name: Judged(measured) for name, measured in found.measures.items()}
+        judged = {name: Judged(measured) for name, measured in found.measures().items()}
         usable = self._hidden.usable  # by the truth: what a model blurs must not drop out of sight
         if usable.any():
             told = c2st(self._hidden.features[:, usable], found.features[:, usable], self.seed)
@@ -64,11 +76,9 @@ class Reference:
     def _recover(self, x: np.ndarray) -> Hidden:
         return RECOVER[self.problem.name](self.problem, self.parts, x[: self.plan.recovered])
 
-    def _exceeded(self, truth: np.ndarray, x: np.ndarray) -> list[Measured]:
-        """|P(phi(x) >= t) - P(phi(truth) >= t)| at quantiles t of the truth."""
-        exact, drawn = (np.asarray(self.plan.statistic(samples), np.float64) for samples in (truth, x))
-        found = exceedance(exact, drawn, np.quantile(exact, QUANTILES))
-        return [Measured(abs(e.model.value - e.truth.value), math.hypot(e.model.se, e.truth.se), len(x)) for e in found]
+    def _score(self, x: np.ndarray) -> np.ndarray:
+        """phi(x), (n,).  x: (n, *shape)."""
+        return np.asarray(self.plan.statistic(x), np.float64)
 
     # -- the truth's own, computed once for all that are judged --------------------------------------------------
 
@@ -78,23 +88,40 @@ class Reference:
 
     @cached_property
     def _relative(self) -> np.ndarray:
-        return rel_ed_splits(self.pool, self.plan.splits, self.seed)
+        return rel_ed_splits(self.pool, self.plan.splits, self.seed, self._among)
+
+    @cached_property
+    def _among(self) -> torch.Tensor:
+        """Distances among the pool, (2 n, 2 n)."""
+        return distances_among(self.pool)
+
+    @cached_property
+    def _shadows(self) -> np.ndarray:
+        return shadows(self.pool, PROJECTIONS)
+
+    @cached_property
+    def _scores(self) -> np.ndarray:
+        return self._score(self.pool)
 
     @cached_property
     def _far(self) -> np.ndarray:
-        return np.array([_sliced(a, b).value for a, b in self._halves(min(FEW, self.plan.splits))])
+        pairs = self._halves(self._shadows, min(FEW, self.plan.splits))
+        return np.array([wasserstein_of_shadows(a, b).value for a, b in pairs])
 
     @cached_property
     def _extreme(self) -> np.ndarray:
         """(quantiles, splits)."""
-        pairs = self._halves(self.plan.splits)
-        return np.array([[found.value for found in self._exceeded(a, b)] for a, b in pairs]).T
+        pairs = self._halves(self._scores, self.plan.splits)
+        return np.array([[found.value for found in _exceeded(a, b)] for a, b in pairs]).T
 
-    def _halves(self, splits: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _halves(self, pool: np.ndarray, splits: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """pool: what is known of each true sample, (2 n, *)."""
         order = Noise(self.seed, splits).uniform("halves", 2 * self.plan.n, dtype=torch.float64).argsort(1).numpy()
         for row in order:
-            yield self.pool[row[: self.plan.n]], self.pool[row[self.plan.n :]]
+            yield pool[row[: self.plan.n]], pool[row[self.plan.n :]]
 
 
-def _sliced(truth: np.ndarray, x: np.ndarray) -> Measured:
-    return sliced_wasserstein(truth, x, PROJECTIONS)
+def _exceeded(exact: np.ndarray, drawn: np.ndarray) -> list[Measured]:
+    """|P(phi(x) >= t) - P(phi(truth) >= t)| at quantiles t of the truth.  exact, drawn: phi, (n,)."""
+    found = exceedance(exact, drawn, np.quantile(exact, QUANTILES))
+    return [Measured(abs(e.model.value - e.truth.value), math.hypot(e.model.se, e.truth.se), len(drawn)) for e in found]

@@ -3,7 +3,17 @@
 from compvae.measures.classifier import C2ST, c2st
 from compvae.measures.curves import Phasors, ks_amplitude, ks_phase, recover_phasors
 from compvae.measures.edits import edit_ratio, measured_edit_ratio
-from compvae.measures.energy import RelED, energy_score, rel_ed, rel_ed_floor, rel_ed_splits, sliced_wasserstein
+from compvae.measures.energy import (
+    RelED,
+    distances_among,
+    energy_score,
+    rel_ed,
+    rel_ed_floor,
+    rel_ed_splits,
+    shadows,
+    sliced_wasserstein,
+    wasserstein_of_shadows,
+)
 from compvae.measures.fitting import off_manifold
 from compvae.measures.images import Sharpness, glitch_fraction, recover_sharpness
 from compvae.measures.information import Bits, bits
@@ -26,6 +36,7 @@ __all__ = [
     "bits",
     "c2st",
     "coverage",
+    "distances_among",
     "edit_ratio",
     "energy_score",
     "exceedance",
@@ -49,6 +60,8 @@ __all__ = [
     "rel_ed_floor",
     "rel_ed_splits",
     "rmse",
+    "shadows",
     "sliced_wasserstein",
     "specifics_error",
+    "wasserstein_of_shadows",
 ]

@@ -22,7 +22,17 @@ from compvae.measures.measured import Measured, check_alike, floor_of, mean_of, 
 from compvae.measures.moments import rmse
 from compvae.noise import Noise
 
-__all__ = ["RelED", "energy_score", "rel_ed", "rel_ed_floor", "rel_ed_splits", "sliced_wasserstein"]
+__all__ = [
+    "RelED",
+    "distances_among",
+    "energy_score",
+    "rel_ed",
+    "rel_ed_floor",
+    "rel_ed_splits",
+    "shadows",
+    "sliced_wasserstein",
+    "wasserstein_of_shadows",
+]
 
 DEGENERATE = 1e-3
 """Below this times sqrt(dim), E|X-X'| is too small to divide by."""
@@ -50,13 +60,16 @@ class RelED:
         return Measured(self.value, self.se, self.n, floor)
 
 
-def rel_ed(truth: np.ndarray, model: np.ndarray) -> RelED:
-    """Compare samples.  truth: (n, *shape).  model: (m, *shape)."""
+def rel_ed(truth: np.ndarray, model: np.ndarray, among: Tensor | None = None) -> RelED:
+    """Compare samples.  truth: (n, *shape).  model: (m, *shape).
+
+    among: distances among the true samples, (n, n), where they are known already (:func:`distances_among`).
+    """
     x, y = torch.from_numpy(samples(truth, "truth")), torch.from_numpy(samples(model, "model"))
     check_alike(truth, model, ("truth", "model"))
     centre = x.mean(0)  # cdist expands |x|^2 - 2 x.y + |y|^2, which far from 0 loses the digits of |x - y|
     x, y = x - centre, y - centre
-    sums = _Sums.of(x, y)
+    sums = _Sums.of(x, y, _among(x) if among is None else among)
     gap, n = rmse(x.mean(0).numpy(), y.mean(0).numpy()), min(len(x), len(y))
     if sums.spread < DEGENERATE * math.sqrt(x.shape[1]):
         return RelED(math.nan, sums.spread, gap, n=n)
@@ -68,22 +81,33 @@ def rel_ed_floor(draw: Callable[[int], np.ndarray], pairs: int = 50, quantile: f
     return floor_of(lambda a, b: rel_ed(a, b).value, draw, pairs, quantile)
 
 
-def rel_ed_splits(pool: np.ndarray, splits: int = 100, seed: int = 0) -> np.ndarray:
+def distances_among(x: np.ndarray) -> Tensor:
+    """|x_i - x_j|, (n, n) float64.  x: (n, *shape)."""
+    values = torch.from_numpy(samples(x, "x"))
+    return _among(values - values.mean(0))
+
+
+def _among(x: Tensor) -> Tensor:
+    """Distances of rows, 0 from each to itself.  x: (n, dim), centred -> (n, n)."""
+    return torch.cdist(x, x).fill_diagonal_(0.0)
+
+
+def rel_ed_splits(pool: np.ndarray, splits: int = 100, seed: int = 0, among: Tensor | None = None) -> np.ndarray:
     """relED between the two halves of one pool of true samples, halved at random so many times.
 
     The same pairs :func:`rel_ed_floor` draws anew, at the cost of one matrix of distances.
     pool: (2 n, *shape) -> (splits,) float64, NaN where the truth hardly varies.
+    among: distances among all of the pool, (2 n, 2 n), where they are known already.
     """
-    x = torch.from_numpy(samples(pool, "pool", 4))
-    n = len(x) // 2
-    distance = torch.cdist(x[: 2 * n] - x.mean(0), x[: 2 * n] - x.mean(0)).fill_diagonal_(0.0)
+    n = len(samples(pool, "pool", 4)) // 2
+    distance = (distances_among(pool) if among is None else among)[: 2 * n, : 2 * n]
     order = Noise(seed, at_least_one(splits, "splits")).uniform("split", 2 * n).argsort(1)
-    half = torch.zeros(splits, 2 * n, dtype=x.dtype).scatter_(1, order[:, :n], 1.0).T
+    half = torch.zeros(splits, 2 * n, dtype=distance.dtype).scatter_(1, order[:, :n], 1.0).T
     within = (half * (distance @ half)).sum(0)
     across = distance.sum(1) @ half - within
     other = distance.sum() - within - 2 * across
     spread = _within(within, n)
-    spread[spread < DEGENERATE * math.sqrt(x.shape[1])] = math.nan
+    spread[spread < DEGENERATE * math.sqrt(math.prod(pool.shape[1:]))] = math.nan
     return np.asarray(((2 * across / n**2 - _within(other, n)) / spread - 1).numpy())
 
 
@@ -115,14 +139,25 @@ def sliced_wasserstein(truth: np.ndarray, model: np.ndarray, projections: int = 
     The directions are a function of the seed.  se is that of the choice of directions; what the choice of samples does
     is shown by the floor (:func:`floor_of`).  truth: (n, *shape).  model: (m, *shape).
     """
-    x, y = samples(truth, "truth"), samples(model, "model")
     check_alike(truth, model, ("truth", "model"))
-    normal = Noise(seed, at_least_one(projections, "projections")).normal("direction", x.shape[1], dtype=torch.float64)
-    direction = (normal / normal.norm(dim=1, keepdim=True)).T.numpy()
-    distance = need("ot", "eval").sliced_wasserstein_distance
-    value, log = distance(x, y, projections=direction, p=2, log=True)
+    cast = [shadows(samples(x, name), projections, seed) for x, name in ((truth, "truth"), (model, "model"))]
+    return wasserstein_of_shadows(*cast)
+
+
+def shadows(x: np.ndarray, projections: int = 200, seed: int = 0) -> np.ndarray:
+    """u.x for each direction u, (n, projections): what :func:`wasserstein_of_shadows` compares.  x: (n, *shape)."""
+    flat = samples(x, "x", 1)
+    number = at_least_one(projections, "projections")
+    normal = Noise(seed, number).normal("direction", flat.shape[1], dtype=torch.float64)
+    return np.asarray(flat @ (normal / normal.norm(dim=1, keepdim=True)).T.numpy())
+
+
+def wasserstein_of_shadows(truth: np.ndarray, model: np.ndarray) -> Measured:
+    """SW_2 from samples already cast on the directions.  truth: (n, projections).  model: (m, projections)."""
+    distance, each = need("ot", "eval").sliced_wasserstein_distance, np.eye(truth.shape[1])
+    value, log = distance(truth, model, projections=each, p=2, log=True)
     squares = mean_of(np.asarray(log["projected_emds"]))
-    return Measured(float(value), squares.se / (2 * float(value)) if value else 0.0, min(len(x), len(y)))
+    return Measured(float(value), squares.se / (2 * float(value)) if value else 0.0, min(len(truth), len(model)))
 
 
 @dataclass(frozen=True)
@@ -138,11 +173,10 @@ class _Sums:
     y_y: Tensor
 
     @classmethod
-    def of(cls, x: Tensor, y: Tensor) -> _Sums:
-        """x: (n, dim).  y: (m, dim)."""
+    def of(cls, x: Tensor, y: Tensor, among: Tensor) -> _Sums:
+        """x: (n, dim).  y: (m, dim).  among: distances of x, (n, n)."""
         across = torch.cdist(x, y)
-        x_x, y_y = (torch.cdist(a, a).fill_diagonal_(0.0).sum(1) for a in (x, y))
-        return cls(across.sum(1), x_x, across.sum(0), y_y)
+        return cls(across.sum(1), among.sum(1), across.sum(0), _among(y).sum(1))
 
     @property
     def spread(self) -> float:

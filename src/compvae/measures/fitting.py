@@ -21,9 +21,9 @@ __all__ = ["Fit", "Reach", "best_of", "nearest", "off_manifold"]
 Reach = Callable[[Tensor], tuple[Tensor, Tensor]]
 """parameters (n, P) -> wholes f(p) (n, M), and their Jacobian (n, M, P)."""
 
-TILE_NUMBERS = 2**22  # of a Jacobian held at once
+TILE_NUMBERS = 2**20  # of a Jacobian held at once
 GROW, SHRINK, FIRST, LAST = 4.0, 0.2, 1e-3, 1e8  # of lambda
-SETTLED = 1e-9  # relative gain below which a row is left alone
+SETTLED = 1e-7  # relative gain below which a row is left alone
 STILL = 1e-7  # the same for the size of a step, relative to the parameters
 
 

@@ -51,10 +51,13 @@ class Sharpness:
         return np.asarray(self.identified.mean(0) > 0.5)
 
 
-def recover_sharpness(problem: Colours, parts: object, x: np.ndarray, bounds: tuple[float, float] = ANY) -> Sharpness:
+def recover_sharpness(
+    problem: Colours, parts: object, x: np.ndarray, bounds: tuple[float, float] = ANY, near: np.ndarray | None = None
+) -> Sharpness:
     """Solve images of one composition for the sharpness of its sites.  x: (n, 3, H, W).
 
     bounds: any positive sharpness by default; ``SHARPNESS`` gives the nearest image the generator can make.
+    near: a fit under wider bounds, (n, K), from which to begin; it and the middle of the range stand for all starts.
     """
     if np.shape(x)[1:] != problem.shape:
         raise DataError(f"x must be images (n, {', '.join(map(str, problem.shape))}), got shape {np.shape(x)}")
@@ -64,8 +67,9 @@ def recover_sharpness(problem: Colours, parts: object, x: np.ndarray, bounds: tu
     some = torch.arange(images.shape[2]).view(problem.shape[1:])[::STRIDE, ::STRIDE].flatten()
     coarse, fine = _generator(problem, parts, some), _generator(problem, parts)
     few = images[..., some].flatten(1)
-    starts = _starts(problem.schema.parse(parts).size).clamp(*bounds)
-    rough = best_of([nearest(coarse, few, start.expand(len(images), -1), *bounds, rounds=ROUGH) for start in starts])
+    starts = list(_starts(problem.schema.parse(parts).size).expand(len(images), -1, -1).unbind(1))
+    starts = starts if near is None else [starts[0], torch.from_numpy(near)]
+    rough = best_of([nearest(coarse, few, start.clamp(*bounds), *bounds, rounds=ROUGH) for start in starts])
     fit = nearest(fine, images.flatten(1), rough.parameters, *bounds)
     low, high = SHARPNESS
     known = _deviation(fit.curvature) < (high - low) / 12**0.5

@@ -68,7 +68,7 @@ def root_ratio(numerator: np.ndarray, denominator: np.ndarray) -> Measured:
 
 
 def paired(ours: np.ndarray, theirs: np.ndarray) -> Measured:
-    """Mean of ours - theirs over the same cases: a win where it is below -2 se, a loss above 2 se, else a tie.
+    """Mean of ours - theirs over the same cases, and its standard error over them.
 
     ours, theirs: (n,), one number a case (such as relED of each composition), lower being better.
     """

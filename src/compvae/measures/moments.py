@@ -81,12 +81,14 @@ def _moments(x: np.ndarray, weight: np.ndarray) -> tuple[_Moment, _Moment, _Mome
     mean, std = x.mean(0), x.std(0)
     varies = std > CONSTANT * math.sqrt(weight.sum())  # rounding makes a constant coordinate wobble
     unit = np.where(varies, (x - mean) / np.where(varies, std, 1.0), 0.0)
-    skew = (unit**3).mean(0)
+    square = unit * unit
+    cube = square * unit  # numpy's unit**3 is ten times slower
+    skew, excess = cube.mean(0), square - 1
     one, spread = np.ones_like(weight), np.sqrt(weight)
     return (
         _Moment(mean, x - mean, one),
-        _Moment(std, 0.5 * std * (unit**2 - 1), one),
-        _Moment(skew, unit**3 - skew - 3 * unit - 1.5 * skew * (unit**2 - 1), spread),
+        _Moment(std, 0.5 * std * excess, one),
+        _Moment(skew, cube - skew - 3 * unit - 1.5 * skew * excess, spread),
     )
 
 

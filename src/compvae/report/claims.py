@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from compvae.evaluation.rows import Row, named, split
 from compvae.problems import Problem
-from compvae.report.rows import Row, named, split
 
 __all__ = ["VERDICTS", "Claim", "claims"]
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from compvae import problems
 from compvae.compose import Model
+from compvae.evaluation.observed import Described, Observation, shown_parts
+from compvae.evaluation.properties import STRENGTHS
 from compvae.figures import Frame, curves
 from compvae.problems import Problem
 from compvae.problems.sines import Sines
-from compvae.report.cases import Described, Observation, shown_parts
-from compvae.report.exhibit import Exhibit
-from compvae.report.measuring import STRENGTHS
+from compvae.report.exhibit import Exhibit, draws_of_both, last_removed
 from compvae.tails.events import EVENTS, Event
 
 __all__ = ["curve_exhibits"]
@@ -35,11 +35,11 @@ class Subject:
 def curve_exhibits(model: Model, problem: Problem, seed: int) -> Iterator[Exhibit]:
     """All figures of a model of curves."""
     about, parts = _subject(problem), shown_parts(problem)
-    seen = Observation.of(problem, parts, 1, seed)
+    seen = Observation(problem, parts, 1, seed)
     yield _aggregation(about, seen)
     if isinstance(problem, Sines):
         yield _impact(about, problem, parts, seed)
-    yield _variance(about, model, problem, parts[:1], seed)
+    yield _variance(about, model, seen)
     yield _growing(about, model, seen)
     yield _edit(about, model, seen)
     yield _tail(about, model, parts, seed)
@@ -90,14 +90,14 @@ def _impact(about: Subject, problem: Sines, parts: Described, seed: int) -> Exhi
     )
 
 
-def _variance(about: Subject, model: Model, problem: Problem, part: Described, seed: int) -> Exhibit:
-    drawn = problem.truth(part, DRAWS, seed), model.sample(part, DRAWS, seed, noise=False)
+def _variance(about: Subject, model: Model, seen: Observation) -> Exhibit:
+    part = seen.parts[:1]
     return Exhibit(
         "variance",
         "Intrinsic variance of a part",
         "Two bundles of curves of one category, by the exact generator and by the model.",
         f"{DRAWS} draws of one part of category {_names(part)[0]}: what the category leaves open.",
-        curves.beside_truth(about.frame, *drawn),
+        curves.beside_truth(about.frame, *draws_of_both(model, seen, part, DRAWS)),
     )
 
 
@@ -117,16 +117,15 @@ def _growing(about: Subject, model: Model, seen: Observation) -> Exhibit:
 
 
 def _edit(about: Subject, model: Model, seen: Observation) -> Exhibit:
-    removed, kept = seen.parts[-1:], list(range(len(seen.parts) - 1))
-    edited = model.infer(seen.x[0], seen.parts).remove(removed).decode()
-    name = _names(removed)[0]
+    edited, exact = last_removed(model, seen)
+    name = _names(seen.parts)[-1]
     return Exhibit(
         "edit",
         "An edit and its exact counterfactual",
         "Left, an observed curve. Right, the curve without one part, by the model and exactly.",
         f"The part of category {name} is removed from an observed curve. "
         "The exact counterfactual holds what is hidden in the other parts.",
-        curves.edit(about.frame, seen.x[0], edited, seen.only(kept)[0], f"part {name} removed"),
+        curves.edit(about.frame, seen.x[0], edited, exact, f"part {name} removed"),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from compvae.compose import Model
+from compvae.evaluation.rows import Row, named
 from compvae.figures import live_coordinates, rel_ed_by_size, training_curves
 from compvae.measures import bits
 from compvae.measures.information import LIVE
@@ -13,7 +14,7 @@ from compvae.problems import Problem
 from compvae.report.curves import curve_exhibits
 from compvae.report.exhibit import Exhibit
 from compvae.report.images import image_exhibits
-from compvae.report.rows import Row, named
+from compvae.report.loads import load_exhibits
 
 __all__ = ["exhibits"]
 
@@ -27,6 +28,8 @@ def exhibits(
     if named(rows, "relED"):
         yield _by_size(rows, problem)
     yield from (image_exhibits if len(problem.shape) > 1 else curve_exhibits)(model, problem, seed)
+    if len(problem.shape) == 1:
+        yield from load_exhibits(model, seed)
     yield _live(model, problem, seed)
     if any(line.get("bound") is not None for line in lines):
         yield _training(lines)

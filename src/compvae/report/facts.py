@@ -13,9 +13,9 @@ from compvae import problems
 from compvae.api import load
 from compvae.compose import Model
 from compvae.errors import ConfigError
+from compvae.evaluation.rows import Row, named, split
 from compvae.problems import Problem
 from compvae.report.claims import number
-from compvae.report.rows import Row, named, split
 from compvae.train.observers import read_metrics
 
 __all__ = ["Headline", "Subject", "facts", "headlines", "reproduction"]
@@ -36,7 +36,9 @@ class Subject:
         model = load(name)
         about = model.provenance
         if about.problem is None:
-            raise ConfigError(f"{name}: the truth of its data is not known; a report needs a built-in problem")
+            raise ConfigError(
+                f"{name}: the truth of its data is not known; a report needs a built-in problem, compvae plan does not"
+            )
         path = Path(name)
         metrics = [place / "metrics.jsonl" for place in (path, path.parent) if (place / "model").is_dir()]
         lines = read_metrics(metrics[0]) if metrics else []
@@ -93,7 +95,7 @@ def headlines(rows: Sequence[Row], problem: Problem) -> list[Headline]:
     return found
 
 
-def reproduction(subject: Subject, quick: bool, seed: int, measures: Path | None) -> list[str]:
+def reproduction(subject: Subject, quick: bool, seed: int, evaluation: Path | None) -> list[str]:
     """Commands that make this model and this page, where they are known."""
     notes, commands, name = subject.model.provenance.notes, [], subject.name
     steps = notes.get("steps", "").split(" of ")[-1]
@@ -104,6 +106,6 @@ def reproduction(subject: Subject, quick: bool, seed: int, measures: Path | None
             f"compvae train {subject.problem.name} --preset {preset} --steps {steps} --seed {trained} --out {name}"
         )
     options = f" --seed {seed}" + (" --quick" if quick else "")
-    if measures is not None:
-        options += f" --measures {shlex.quote(str(measures))}"
+    if evaluation is not None:
+        options += f" --evaluation {shlex.quote(str(evaluation))}"
     return [*commands, f"compvae report {shlex.quote(name)}{options} --out report.html"]

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from compvae.compose import Model
+from compvae.evaluation.observed import Described, Observation, shown_parts
 from compvae.figures import images
 from compvae.problems import Problem
-from compvae.report.cases import Described, Observation, shown_parts
-from compvae.report.exhibit import Exhibit
+from compvae.report.exhibit import Exhibit, draws_of_both, last_removed
 
 __all__ = ["image_exhibits"]
 
 DRAWS = 5
+SITES = 3  # of the five, where a few are enough
 REALISATIONS = 4
 TILED = 9  # images of a kind in the figure of the tail
 QUANTILE = 0.99
@@ -23,12 +24,12 @@ QUANTILE = 0.99
 def image_exhibits(model: Model, problem: Problem, seed: int) -> Iterator[Exhibit]:
     """All figures of a model of images."""
     parts = shown_parts(problem)
-    seen = Observation.of(problem, parts, 1, seed)
+    seen = Observation(problem, parts, 1, seed)
     yield _aggregation(seen)
-    yield _variance(model, problem, parts[:3], seed)
+    yield _variance(model, seen)
     yield _growing(model, seen, seed)
     yield _edit(model, seen)
-    yield _tail(model, parts[:3], seed)
+    yield _tail(model, parts[:SITES], seed)
 
 
 def _aggregation(seen: Observation) -> Exhibit:
@@ -44,13 +45,13 @@ def _aggregation(seen: Observation) -> Exhibit:
     )
 
 
-def _variance(model: Model, problem: Problem, parts: Described, seed: int) -> Exhibit:
-    drawn = problem.truth(parts, DRAWS, seed), model.sample(parts, DRAWS, seed, noise=False)
+def _variance(model: Model, seen: Observation) -> Exhibit:
+    drawn = draws_of_both(model, seen, seen.parts[:SITES], DRAWS)
     return Exhibit(
         "variance",
         "Intrinsic variance of parts",
         "Two rows of images of the same three sites, by the exact generator and by the model; borders differ.",
-        f"{DRAWS} draws of {len(parts)} sites that stay where they are: what is hidden in them moves the borders.",
+        f"{DRAWS} draws of {SITES} sites that stay where they are: what is hidden in them moves the borders.",
         images.grid(["exact", "model"], [f"draw {i + 1}" for i in range(DRAWS)], np.stack(drawn)),
     )
 
@@ -70,10 +71,9 @@ def _growing(model: Model, seen: Observation, seed: int) -> Exhibit:
 
 
 def _edit(model: Model, seen: Observation) -> Exhibit:
-    removed, kept = seen.parts[-1:], list(range(len(seen.parts) - 1))
-    edited, exact = model.infer(seen.x[0], seen.parts).remove(removed).decode(), seen.only(kept)[0]
+    edited, exact = last_removed(model, seen)
     shown = np.stack([seen.x[0], edited, exact, np.abs(edited - exact)])
-    name = removed[0]["colour"]
+    name = seen.parts[-1]["colour"]
     return Exhibit(
         "edit",
         "An edit and its exact counterfactual",

@@ -5,30 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from compvae.errors import OutputError
+from compvae.baselines import Budget, Independent
+from compvae.errors import DataFileError, OutputError
+from compvae.evaluation import Evaluation, evaluate, plan_for, read_evaluation
 from compvae.extras import need
 from compvae.figures import inline_svg
 from compvae.files import reason, write_atomic
 from compvae.report.claims import claims, number
 from compvae.report.exhibits import exhibits
 from compvae.report.facts import Subject, facts, headlines, reproduction
-from compvae.report.measuring import Effort, departure_rows, measure, order_row
-from compvae.report.rows import MODEL, Row, read_rows
+from compvae.report.measures import MEANINGS, shown_below, versus
 
 __all__ = ["report", "write_report"]
 
 TEMPLATE = Path(__file__).with_name("page.html.jinja")
-MEANINGS = {
-    "relED": "relative energy distance of samples to exact ones; 0 is exact",
-    "edit remove": "error of a removal over that of forgetting the observed whole; 0 is exact, 1 is a fresh draw",
-    "off-manifold": "distance of samples to the nearest whole the exact generator can make, of their RMS",
-    "period": "RMS of x(t + period) - x(t), of the RMS of x; exact curves have 0",
-    "moment mean": "error of the mean, in units of the spread",
-    "moment std": "error of the standard deviation, in units of the spread",
-    "bits in w": "information in the parts' latents",
-    "bits in z": "information in the shared latent",
-    "order": "largest difference between samples of one composition given in two orders",
-}
 
 
 def write_report(
@@ -36,17 +26,20 @@ def write_report(
     out: Path,
     quick: bool = False,
     seed: int = 0,
-    measures: Path | None = None,
+    evaluation: Path | None = None,
     say: Callable[[str], None] = print,
 ) -> Path:
-    """Measure, draw, and put the page at ``out``, whole or not at all.  measures: rows that were measured before."""
+    """Measure, draw, and put the page at ``out``, whole or not at all.
+
+    evaluation: what ``compvae evaluate --json`` wrote; without it the model is evaluated, beside sums of its parts.
+    """
     if not out.parent.is_dir():
         raise OutputError(f"{out.parent} is not a directory; create it, or name another place by --out")
     subject = Subject.of(name)
-    say("measuring" if measures is None else "reading the measures")
-    rows = measure(subject.model, subject.problem, Effort.of(quick), seed) if measures is None else read_rows(measures)
+    say("measuring" if evaluation is None else "reading the evaluation")
+    found = _measured(subject, quick, seed) if evaluation is None else _read(evaluation, subject)
     say("drawing")
-    page = report(subject, rows, seed, reproduction(subject, quick, seed, measures), quick)
+    page = report(subject, found, seed, reproduction(subject, quick, seed, evaluation), quick)
     try:
         write_atomic(out, page.encode())
     except OSError as error:
@@ -54,29 +47,35 @@ def write_report(
     return out
 
 
-def _grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Rows by measure, in the order in which measures first come; the model's before those of others."""
-    groups: dict[str, list[Row]] = {}
-    for row in sorted(rows, key=lambda row: row.of != MODEL):
-        groups.setdefault(row.name, []).append(row)
-    return groups
+def _measured(subject: Subject, quick: bool, seed: int) -> Evaluation:
+    """As ``compvae evaluate --against independent``: the whole against the sum of its parts is a claim of the paper."""
+    summed = {Independent.name: Budget(steps=1, seed=seed)}
+    return evaluate(subject.model, plan_for(subject.problem, quick), summed, seed)
 
 
-def report(subject: Subject, rows: Sequence[Row], seed: int, commands: Sequence[str], quick: bool = False) -> str:
+def _read(path: Path, subject: Subject) -> Evaluation:
+    found = read_evaluation(path)
+    other = found.about.get("problem", subject.problem.name)
+    if other != subject.problem.name:
+        raise DataFileError(f"{path} is an evaluation of a model of {other}, not of {subject.problem.name}")
+    return found
+
+
+def report(subject: Subject, found: Evaluation, seed: int, commands: Sequence[str], quick: bool = False) -> str:
     """The page as HTML."""
     jinja = need("jinja2", "report")
     environment = jinja.Environment(
         autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    problem = subject.problem
-    all_rows = [*rows, order_row(subject.model, problem, seed), *departure_rows(problem, seed=seed)]
+    problem, rows = subject.problem, found.measures
     page: str = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         name=subject.name,
         problem=problem,
         facts=facts(subject),
         headlines=headlines(rows, problem),
-        claims=claims(all_rows, problem),
-        measures=_grouped(all_rows),
+        claims=claims(rows, problem),
+        measures=shown_below(found),
+        versus=versus(found),
         meanings=MEANINGS,
         number=number,
         exhibits=[
@@ -84,6 +83,6 @@ def report(subject: Subject, rows: Sequence[Row], seed: int, commands: Sequence[
             for one in exhibits(subject.model, problem, rows, subject.lines, seed)
         ],
         commands=commands,
-        quick=quick,
+        quick=quick or bool(found.about.get("quick")),
     )
     return page

@@ -1,0 +1,56 @@
+"""A saved evaluation as tables for the docs: the paper's claims, and the model against its baselines.
+
+compvae evaluate sines --against all --minutes 4 --json > benchmarks/results/sines.json
+python benchmarks/tables.py benchmarks/results/sines.json
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from compvae import problems
+from compvae.evaluation import Evaluation, read_evaluation
+from compvae.report.claims import claims
+from compvae.report.measures import Cell, versus
+
+
+def claims_table(found: Evaluation) -> list[str]:
+    lines = ["| claim | evidence in the paper | measured here | verdict |", "|---|---|---|---|"]
+    for one in claims(found.measures, problems.get(str(found.about["problem"]))):
+        lines.append(f"| {one.claim} | {one.paper} | {one.ours} | {one.verdict} |")
+    return lines
+
+
+def baselines_table(found: Evaluation) -> list[str]:
+    """Each measure with its floor, the model, and the baselines with our verdict against them."""
+    compared = versus(found)
+    if not compared:
+        return []
+    sizes = list(compared[0].cells)
+    lines = [
+        f"| measure | of | {' | '.join(f'K = {size}' for size in sizes)} |",
+        "|---|---" + "|---" * len(sizes) + "|",
+    ]
+    for line in compared:
+        cells = line.cells.values()
+        if line.of == "model":
+            floors = ["" if c is None or c.row.floor is None else f"{c.row.floor:.4f}" for c in cells]
+            lines.append(f"| {line.name} | floor | {' | '.join(floors)} |")
+        lines.append(f"| {line.name} | {line.of} | {' | '.join(text_of(cell) for cell in cells)} |")
+    return lines
+
+
+def text_of(cell: Cell | None) -> str:
+    return "" if cell is None or cell.row.value is None else f"{cell.row.value:.4f} {cell.verdict}".rstrip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("evaluation", type=Path)
+    found = read_evaluation(parser.parse_args().evaluation)
+    print("\n".join([*claims_table(found), "", *baselines_table(found)]))
+
+
+if __name__ == "__main__":
+    main()

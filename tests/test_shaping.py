@@ -1,0 +1,76 @@
+"""What is fitted when training is done: the prior of z, and the moments of the parts that made the data."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from compvae.batch import Batch
+from compvae.config import ZNetworkConfig
+from compvae.context_prior import ContextPrior
+from compvae.generation import generate
+from compvae.noise import Noise, Still
+from compvae.shaping import shape_parts
+from models import CONFIGS, build, random_parts
+
+ROWS = 20_000
+
+
+def two_seasons() -> tuple[ContextPrior, torch.Tensor, torch.Tensor]:
+    """z = -1.5 or 1.5, .3 wide; the context (a flag and a value) says which, for half of the days."""
+    torch.manual_seed(0)
+    cold = (torch.rand(4000, 1) < 0.3).float()
+    z = 3 * cold - 1.5 + 0.3 * torch.randn(4000, 2)
+    known = (torch.rand(4000, 1) < 0.5).float()
+    return ContextPrior(2, 2, ZNetworkConfig(width=16, blocks=1)), z, torch.cat([known, known * cold], 1)
+
+
+def test_the_prior_of_z_is_standard_until_it_is_fitted() -> None:
+    prior, _, _ = two_seasons()
+    unknown = prior(torch.zeros(3, 2))
+    assert (unknown.mean == 0).all()
+    assert (unknown.variance == 1).all()
+    assert (prior(torch.ones(1, 2)).variance < 1).all()
+
+
+def test_the_prior_of_z_finds_both_humps_and_what_context_says() -> None:
+    prior, z, context = two_seasons()
+    prior.fit(z, context)
+    drawn = prior.draw(torch.zeros(ROWS, 2), Noise(0, ROWS), "z")
+    assert float((drawn[:, 0] > 0).float().mean()) == pytest.approx(0.3, abs=0.04)
+    assert float((drawn[:, 0].abs() - 1.5).std()) == pytest.approx(0.3, abs=0.06)
+    told = prior.draw(torch.ones(ROWS, 2), Noise(0, ROWS), "z")
+    assert float((told > 0).float().mean()) > 0.97
+    gaussian = prior(torch.zeros(1, 2))
+    assert torch.allclose(gaussian.mean[0], drawn.mean(0), atol=0.05)
+    assert torch.allclose(gaussian.variance[0], drawn.var(0), atol=0.1)
+    assert torch.allclose(prior.draw(torch.zeros(1, 2), Still(1), "z"), gaussian.mean)
+
+
+def test_moments_of_the_parts_become_those_that_made_the_data() -> None:
+    """The prior is made wrong by a shift and a factor; wholes of the right model bring it back."""
+    config = CONFIGS["newton, losses, mixture"]
+    right = build(config)
+    with torch.no_grad():
+        right.decoder.log_noise.fill_(-6.0)
+    wrong = copy.deepcopy(right)
+    with torch.no_grad():
+        wrong.prior.mean += 0.5
+        wrong.prior.log_variance += 0.7
+
+    first = copy.deepcopy(wrong)
+
+    def draw(noise: Noise) -> Batch:
+        sizes = noise.integers("sizes", 1, 6).tolist()
+        parts = random_parts(config, sizes, seed=int(noise.fold_keys[-1])).counted()
+        return Batch(generate(right, parts, noise).x.rsample(noise, "x"), parts)
+
+    for round_ in range(6):  # EM: x does not show all of W, so each round goes a part of the way
+        shape_parts(wrong, draw, seed=round_, batches=6)
+    parts = random_parts(config, [2] * 2000).counted()
+    true, before, found = (generate(model, parts, Noise(5, 2000)).x.mean for model in (right, first, wrong))
+    bias, was = ((some.mean(0) - true.mean(0)).abs().mean() for some in (found, before))
+    assert float(bias) < 0.2 * float(was)
+    assert float(found.var(0).sum() / true.var(0).sum()) == pytest.approx(1, abs=0.15)
