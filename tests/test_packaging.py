@@ -52,7 +52,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path)
         "server/static/vendor/uPlot.min.js",
     ):
         assert f"compvae/{needed}" in names
-    for model in ("sines", "colours"):
+    for model in ("sines", "colours", "households"):
         assert {f"compvae/models/{model}/{file}" for file in ("config.json", "model.safetensors", "README.md")} <= names
 
 
