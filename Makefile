@@ -1,15 +1,19 @@
 # make demo   set up and run the main job: train the small 1D model, sample it, edit a curve, write a page
 # make test   set up with the development tools, then lint, types and the whole suite
 #
+# make docs   the documentation, docs/_build/html/index.html; warnings are errors, nothing is fetched
+# make wheel  dist/compvae-*.whl, with the shipped models inside, and its SBOM
+#
 # PYTHON=python3.12        another interpreter (3.11 or newer)
 # TORCH_INDEX=<url>        an index of CPU wheels of torch, so that no CUDA is downloaded
+# LOCK=requirements.lock    install exactly what is locked, by its hashes (Python 3.11 on Linux x86_64)
 PYTHON ?= python3
 VENV ?= .venv
 TORCH_INDEX ?=
 PIP = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
       $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test lint types suite clean
+.PHONY: demo test lint types suite docs wheel clean
 .DELETE_ON_ERROR:
 
 $(VENV)/bin/python:
@@ -22,6 +26,7 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(if $(LOCK),$(VENV)/bin/python -m pip install --quiet --require-hashes -r $(LOCK))
 	$(PIP) -e '.[dev]'
 	@touch $@
 
@@ -31,8 +36,8 @@ demo: $(VENV)/.demo
 test: lint types suite
 
 lint: $(VENV)/.dev
-	$(VENV)/bin/ruff check src tests benchmarks examples
-	$(VENV)/bin/ruff format --check src tests benchmarks examples
+	$(VENV)/bin/ruff check src tests benchmarks examples scripts docs
+	$(VENV)/bin/ruff format --check src tests benchmarks examples scripts docs
 
 types: $(VENV)/.dev
 	$(VENV)/bin/mypy
@@ -40,5 +45,12 @@ types: $(VENV)/.dev
 suite: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
+docs: $(VENV)/.dev
+	$(VENV)/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+wheel: $(VENV)/.dev
+	$(VENV)/bin/python -m build --no-isolation --wheel --outdir dist .
+	$(VENV)/bin/python scripts/sbom.py --out dist/compvae.cdx.json
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

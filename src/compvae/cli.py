@@ -49,7 +49,7 @@ def _root() -> None:
 @app.command()
 def problems(as_json: AsJson = False) -> None:
     """List the problems that come with the package: parts, shape of x, presets."""
-    from compvae.presets import PRESETS
+    from compvae.presets import presets_of
     from compvae.problems import PROBLEMS
 
     rows: list[dict[str, Any]] = [
@@ -60,7 +60,7 @@ def problems(as_json: AsJson = False) -> None:
             "shape": list(problem().shape),
             "hidden": list(problem.specific_names),
             "context": [covariate.name for covariate in problem.context],
-            "presets": list(PRESETS[name]),
+            "presets": list(presets_of(problem())),
         }
         for name, problem in PROBLEMS.items()
     ]

@@ -22,7 +22,7 @@ from compvae.config import (
 from compvae.errors import ConfigError
 from compvae.problems.source import Source
 
-__all__ = ["PRESETS", "preset"]
+__all__ = ["PRESETS", "family", "preset", "presets_of"]
 
 
 def _paper_curves(problem: Source) -> ModelConfig:
@@ -121,6 +121,22 @@ def _small_tables(problem: Source) -> ModelConfig:
     return ModelConfig(**{**dict(config), "scale": "none", "decoder": decoder})
 
 
+def _sums(problem: Source) -> ModelConfig:
+    """Own wholes that add up, but for losses: as the feeder without a shared factor, so that training starts at the
+    principal axes of single parts."""
+    return ModelConfig(
+        parts=problem.schema,
+        context=problem.context,
+        shape=problem.shape,
+        scale="size" if problem.extensive else "none",
+        unit=problem.unit,
+        latent=LatentConfig(w=min(6, math.prod(problem.shape)), blocks=True),
+        prior=PriorConfig(fit="m_step"),
+        posterior=NewtonConfig(rounds=2),
+        decoder=LinkedConfig(link="losses", features=1, floor=0.01, part_noise=True),
+    )
+
+
 def _small_places(problem: Source) -> ModelConfig:
     """Own wholes whose parts have continuous attributes: a network prior of these, the posterior at its peak."""
     return ModelConfig(
@@ -145,18 +161,28 @@ PRESETS: dict[str, dict[str, Callable[[Source], ModelConfig]]] = {
 }
 OWN_DATA: dict[str, dict[str, Callable[[Source], ModelConfig]]] = {
     "meters": {"small": _small_feeder},
-    "tables": {"small": _small_tables},
+    "tables": {"small": _small_tables, "sums": _sums},
     "places": {"small": _small_places},
 }
 
 
+def family(problem: Source) -> str:
+    """Whose presets and recipes fit: the problem's own, or those of own data with the same kind of parts."""
+    if problem.name in PRESETS or problem.name in OWN_DATA:
+        return problem.name
+    return "tables" if problem.schema.countable else "places"
+
+
+def presets_of(problem: Source) -> dict[str, Callable[[Source], ModelConfig]]:
+    """The presets of a problem by their names."""
+    return {**PRESETS, **OWN_DATA}[family(problem)]
+
+
 def preset(problem: Source, name: str) -> ModelConfig:
     """The configuration of that name for this problem."""
-    known = {**PRESETS, **OWN_DATA}.get(problem.name, {})
+    known = presets_of(problem)
     if name not in known:
-        raise ConfigError(
-            f"preset {name!r} is unknown for {problem.name}, the presets are {', '.join(known) or 'none'}"
-        )
+        raise ConfigError(f"preset {name!r} is unknown for {problem.name}, the presets are {', '.join(known)}")
     try:
         return known[name](problem)
     except ValidationError as error:

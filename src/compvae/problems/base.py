@@ -46,7 +46,7 @@ class Problem(ABC):
     max_parts: ClassVar[int]  # K of the training range
     rows_together: ClassVar[int] = 1  # factors are shared within blocks of so many rows of ``draw``
     unit: ClassVar[float] = 1.0  # of x inside a model
-    settings_class: ClassVar[type[Settings]]
+    settings_class: ClassVar[type[Settings]] = Settings  # what can be chosen; nothing, unless a problem says otherwise
     schema: PartsSchema
     shape: tuple[int, ...]
 
@@ -58,9 +58,16 @@ class Problem(ABC):
 
     # -- tensors: what training and evaluation use ---------------------------------------------------------------
 
-    @abstractmethod
     def draw_parts(self, sizes: Tensor, noise: Noise) -> PaddedParts:
-        """Random compositions.  sizes: K of each, (B,) int64."""
+        """Random compositions: kinds and places uniform, unless a problem says otherwise.
+
+        sizes: K of each, (B,) int64.
+        """
+        width, kinds = int(sizes.max()), self.schema.n_kinds
+        mask = torch.arange(width) < sizes[:, None]
+        kind = noise.integers("kind", 0, kinds - 1, width).masked_fill_(~mask, 0)
+        place = noise.uniform("place", width, self.schema.n_features) * 2 - 1
+        return PaddedParts(kind, place * mask[..., None], mask, kinds)
 
     @abstractmethod
     def draw_specifics(self, parts: PaddedParts, noise: Noise) -> Tensor:

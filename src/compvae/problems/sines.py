@@ -57,13 +57,6 @@ class Sines(Problem):
         self._centre, self._spread = torch.tensor([[AMPLITUDE[0], 0.0], [AMPLITUDE[1], self.settings.phase_std]])
         self.waves = torch.cat([angle.cos(), -angle.sin()])  # (20, T) float64
 
-    def draw_parts(self, sizes: Tensor, noise: Noise) -> PaddedParts:
-        """Frequencies uniform on 1..10.  sizes: (B,) int64."""
-        width = int(sizes.max())
-        mask = torch.arange(width) < sizes[:, None]
-        kind = noise.integers("kind", 0, FREQUENCIES - 1, width).masked_fill_(~mask, 0)
-        return PaddedParts(kind, torch.zeros(len(sizes), width, 0), mask, FREQUENCIES)
-
     def draw_specifics(self, parts: PaddedParts, noise: Noise) -> Tensor:
         """(amplitude, phase) of each part, (B, K, 2)."""
         unit = noise.normal("specifics", parts.kind.shape[1], 2)

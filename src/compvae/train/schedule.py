@@ -44,6 +44,7 @@ RECIPES: dict[tuple[str, str], Recipe] = {
     ("households", "small"): Recipe(steps=2000, batch=128, rate=3e-3),  # docs/experiments.md, 10
     ("meters", "small"): Recipe(steps=2000, batch=128, rate=3e-3),  # as the feeder
     ("tables", "small"): Recipe(steps=3000, batch=64, rate=3e-3, kl_from=0.02),
+    ("tables", "sums"): Recipe(steps=1000, batch=64, rate=3e-3),
     ("places", "small"): Recipe(steps=3000, batch=64, rate=1e-2),
 }
 

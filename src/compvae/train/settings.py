@@ -74,7 +74,7 @@ def resolve(options: Mapping[str, Any]) -> RunConfig:
         problem = from_plain_data(OwnData, given["data"], "data").open()
     name = str(given.get("preset", "small"))
     model = presets.preset(problem, name)
-    recipe = {**RECIPES[problem.name, name].model_dump(), **(given.pop("recipe", None) or {})}
+    recipe = {**RECIPES[presets.family(problem), name].model_dump(), **(given.pop("recipe", None) or {})}
     for field in Recipe.model_fields:
         if given.get(field) is not None:
             recipe[field] = given.pop(field)
