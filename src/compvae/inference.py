@@ -21,7 +21,7 @@ from compvae.posterior.base import Given, prior_for
 from compvae.posterior.factor import Above
 from compvae.scale import beside, context_of
 
-__all__ = ["Inferred", "ZInferred", "infer", "z_of_x"]
+__all__ = ["Inferred", "ZInferred", "draw_z", "infer"]
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,11 @@ def infer(model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0) ->
 
 
 @torch.no_grad()
-def z_of_x(model: CompVAE, batch: Batch, noise: Noise) -> Tensor:
-    """A draw of q(z | x), z above the parts, from x alone: context, where there is any, is left out, (B, Z)."""
-    unknown = torch.zeros_like(context_of(batch, model.config)) if model.config.context else None
-    prior = model.z_above(unknown, batch.x)
-    q = model.posterior.z(_above(model, batch, model.posterior.read(batch), prior, unknown, 1.0))
+def draw_z(model: CompVAE, batch: Batch, noise: Noise) -> Tensor:
+    """A draw of q(z | x, context), z above the parts, and of nothing else, (B, Z)."""
+    context = context_of(batch, model.config) if model.config.context else None
+    prior = model.z_above(context, batch.x)
+    q = model.posterior.z(_above(model, batch, model.posterior.read(batch), prior, context, 1.0))
     return _draw(q, batch.shared, noise)
 
 

@@ -22,7 +22,7 @@ from compvae.batch import Batch
 from compvae.calibration import Draw
 from compvae.context_prior import ContextPrior
 from compvae.dense import Correlated
-from compvae.inference import Inferred, infer, z_of_x
+from compvae.inference import Inferred, draw_z, infer
 from compvae.model import CompVAE
 from compvae.noise import Noise
 from compvae.prior import TablePrior
@@ -31,7 +31,7 @@ from compvae.scale import context_of
 __all__ = ["BATCHES", "shape_parts", "shaped"]
 
 BATCHES, ROWS = 400, 256
-ROUNDS, LAST = 5, 5  # of the fit of p(z | context), on which q(z | x) hangs; the last to as many times the days
+ROUNDS, LAST = 5, 2  # of the fit of p(z | context), on which q(z | x) hangs; the last to twice the days
 DAYS = 0.15  # share of the batches that p(z | context) is fitted to
 
 
@@ -68,11 +68,11 @@ def _fit_days(model: CompVAE, prior: ContextPrior, draw: Draw, seed: int, batche
 def _days(model: CompVAE, draw: Draw, noise: Noise) -> tuple[Tensor, Tensor]:
     """z, (R, Z), and context, (R, E), of the quarter of a batch's days that are seen through the most parts.
 
-    Of days that are hardly seen q(z | x) is the prior they were trained with, which is to be replaced.
+    Of days that are hardly seen q(z | ..) is the prior they were trained with, which is to be replaced.
     """
     like = next(model.decoder.parameters())
     batch = draw(noise).to(like.device, like.dtype)
-    z = z_of_x(model, batch, noise)
+    z = draw_z(model, batch, noise)
     context = context_of(batch, model.config) if model.config.context else like.new_zeros(len(batch), 0)
     sizes, first = batch.parts.sizes.double()[:, None], torch.arange(len(batch))
     if batch.shared is not None:
