@@ -31,7 +31,7 @@ from compvae.scale import context_of
 __all__ = ["BATCHES", "shape_parts", "shaped"]
 
 BATCHES, ROWS = 400, 256
-ROUNDS = 5  # of the fit of p(z | context), on which q(z | x) hangs
+ROUNDS, LAST = 5, 5  # of the fit of p(z | context), on which q(z | x) hangs; the last to as many times the days
 DAYS = 0.15  # share of the batches that p(z | context) is fitted to
 
 
@@ -58,7 +58,8 @@ def _inferred(model: CompVAE, draw: Draw, noise: Noise) -> tuple[Batch, Inferred
 
 def _fit_days(model: CompVAE, prior: ContextPrior, draw: Draw, seed: int, batches: int) -> None:
     for round_ in range(ROUNDS):
-        found = [_days(model, draw, Noise(seed, ROWS, 0, round_, number)) for number in range(batches)]
+        many = batches * (LAST if round_ == ROUNDS - 1 else 1)
+        found = [_days(model, draw, Noise(seed, ROWS, 0, round_, number)) for number in range(many)]
         z, context = (torch.cat(pieces) for pieces in zip(*found, strict=True))
         if len(z) >= prior.components:
             prior.fit(z, context)
