@@ -89,8 +89,9 @@ def test_every_preset_builds_and_one_step_forward_and_back_is_finite(problem: st
     (-bound.total.mean()).backward()
     assert torch.isfinite(bound.total).all()
     for parameter, value in model.named_parameters():
-        assert value.grad is not None, parameter
-        assert torch.isfinite(value.grad).all(), parameter
+        if value.requires_grad:  # what is fitted after training is not
+            assert value.grad is not None, parameter
+            assert torch.isfinite(value.grad).all(), parameter
     assert generate(model, batch.parts, Noise(0, 2)).x.mean.shape == (2, *source.shape)
 
 
