@@ -95,13 +95,19 @@ def _fit_kinds(model: CompVAE, draw: Draw, seed: int, batches: int) -> None:
         # taking the shift out of the mean takes its square out of the second moment
         second = torch.stack([m.second for m in moments]).sum(0) / terms
         unit = shift / prior.moments_at_rest()[1][c].double().sqrt()
-        covariance = second - parts / terms * torch.outer(unit, unit)
+        covariance = _positive(second - parts / terms * torch.outer(unit, unit))
         scale = covariance.diagonal().clamp(min=1e-3)
         root = torch.linalg.cholesky(covariance / (scale[:, None] * scale).sqrt() + 1e-4 * torch.eye(len(scale)))
         prior.adjust(c, shift, scale, root)
         v, z = (torch.cat([getattr(one, name)[one.kind == c] for one in seen]) for name in ("v", "z"))
         v = (v.double() - unit) / scale.sqrt()
         prior.mixture.fit(c, torch.linalg.solve_triangular(root, v.T, upper=False).T, z)
+
+
+def _positive(covariance: Tensor) -> Tensor:
+    """The nearest matrix without negative variances: few wholes may leave less than the shift takes away.  (d, d)."""
+    values, axes = torch.linalg.eigh(covariance)
+    return (axes * values.clamp(min=1e-3)) @ axes.T
 
 
 @dataclass(frozen=True)
