@@ -107,7 +107,8 @@ def _fit_kinds(model: CompVAE, draw: Draw, seed: int, batches: int) -> None:
 def _positive(covariance: Tensor) -> Tensor:
     """The nearest matrix without negative variances: few wholes may leave less than the shift takes away.  (d, d)."""
     values, axes = torch.linalg.eigh(covariance)
-    return (axes * values.clamp(min=1e-3)) @ axes.T
+    out: Tensor = (axes * values.clamp(min=1e-3)) @ axes.T
+    return out
 
 
 @dataclass(frozen=True)
