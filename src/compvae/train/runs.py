@@ -39,6 +39,7 @@ __all__ = ["Estimate", "Outcome", "estimate", "train_run"]
 
 CONFIG, METRICS, DATA = "config.json", "metrics.jsonl", "data.json"
 MEASURED_STEPS = 5
+WORTH_SHAPING = 100  # steps; before that the latents mean too little to have a shape
 CALIBRATION = 1 << 40  # added to the seed of a run: wholes that no step trained on
 
 
@@ -296,7 +297,7 @@ def _fit_prior(model: CompVAE, problem: Source, seed: int, steps: int) -> None:
 
     if calibratable(model):
         calibrate(model, draw, seed, min(BATCHES, 1 + steps // 50))
-    if shaped(model):
+    if shaped(model) and steps >= WORTH_SHAPING:
         shape_parts(model, draw, seed, min(SHAPE_BATCHES, 1 + steps // 5))
 
 
