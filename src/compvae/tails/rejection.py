@@ -7,6 +7,7 @@ variance close to (1 - p) / k.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -18,20 +19,20 @@ from compvae.tails.base import Goal, Scorer, TailSample, refuse_ties
 __all__ = ["rejection"]
 
 HITS = 200  # behind every estimate, however few wholes are asked for: a relative deviation of 7%
-CHUNK = 4096  # draws at a time
+FIRST, CHUNK = 256, 4096  # draws at a time: few at first, for a model whose wholes take long
 _PILOT = 1  # fold of the draws that place the threshold
 
 
 def rejection(scorer: Scorer, goal: Goal, n: int) -> TailSample:
     """n independent wholes of the tail, in the order in which ``sample`` gives them."""
     if goal.threshold is not None:
-        x, probability, last = _keep(scorer, goal.threshold, n)
+        x, probability, last = _keep(scorer, goal.threshold, n, max(n, HITS))
         # 1/T keeps three deviations at the rule of three where all draws are hits
         cv = math.sqrt((1 - probability + 1 / last) / max(n, HITS))
         return _sample(scorer, x, probability, cv, goal.threshold, None)
     assert goal.probability is not None
     threshold, interval = _place(scorer, goal.probability, n)
-    x, _, _ = _keep(scorer, threshold, n)
+    x, _, _ = _keep(scorer, threshold, n, n)  # the probability is known
     cv = math.sqrt((1 - goal.probability) / HITS)
     return _sample(scorer, x, goal.probability, cv, threshold, interval)
 
@@ -51,20 +52,29 @@ def _budget(n: int) -> int:
     return 1_000_000 + 200 * n
 
 
-def _keep(scorer: Scorer, threshold: float, n: int) -> tuple[np.ndarray, float, int]:
-    """The first n hits, (n, *shape); the probability by the first max(n, HITS) of them, and the draw of the last."""
-    out, needed, budget = allocate(n, *scorer.simulator.shape), max(n, HITS), _budget(n)
+def _keep(scorer: Scorer, threshold: float, n: int, needed: int) -> tuple[np.ndarray, float, int]:
+    """The first n hits, (n, *shape); the probability by the first ``needed`` of them, and the draw of the last."""
+    out, budget = allocate(n, *scorer.simulator.shape), _budget(n)
     hits, highest = 0, -math.inf
-    for start in range(0, budget, CHUNK):
-        states = scorer.prior(start, min(start + CHUNK, budget))
+    for start, stop in _chunks(budget):
+        states = scorer.prior(start, stop)
         rows = (states.score >= threshold).nonzero()[:, 0]
         kept = states.x[rows[: max(0, n - hits)]]
         out[hits : hits + len(kept)] = kept.numpy()
         if hits + len(rows) >= needed:
             last = start + int(rows[needed - hits - 1]) + 1
-            return out, (needed - 1) / (last - 1), last
+            return out, (needed - 1) / max(last - 1, 1), last
         hits, highest = hits + len(rows), max(highest, float(states.score.max()))
     raise TailError(_too_few(hits, needed, budget, threshold, highest))
+
+
+def _chunks(budget: int) -> Iterator[tuple[int, int]]:
+    """Where chunks of draws start and stop; they grow."""
+    start, height = 0, FIRST
+    while start < budget:
+        stop = min(start + height, budget)
+        yield start, stop
+        start, height = stop, min(2 * height, CHUNK)
 
 
 def _too_few(hits: int, needed: int, draws: int, threshold: float, highest: float) -> str:
