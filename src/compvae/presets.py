@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -23,6 +24,15 @@ from compvae.errors import ConfigError
 from compvae.problems.source import Source
 
 __all__ = ["PRESETS", "family", "preset", "presets_of"]
+
+
+def _shaped_for(problem: Source) -> dict[str, Any]:
+    """What a configuration takes from the problem as it is."""
+    return {"parts": problem.schema, "context": problem.context, "shape": problem.shape, "unit": problem.unit}
+
+
+def _scale_of(problem: Source) -> Literal["none", "size"]:
+    return "size" if problem.extensive else "none"
 
 
 def _paper_curves(problem: Source) -> ModelConfig:
@@ -69,11 +79,8 @@ def _small_curves(problem: Source) -> ModelConfig:
     """Category-owned blocks, plain sum, exact M-step, no z (theory, section 7, row 4); a pointwise link on A W / K, and
     the posterior at its peak in place of an encoder (docs/experiments.md, 7)."""
     return ModelConfig(
-        parts=problem.schema,
-        context=problem.context,
-        shape=problem.shape,
-        scale="size" if problem.extensive else "none",
-        unit=problem.unit,
+        **_shaped_for(problem),
+        scale=_scale_of(problem),
         latent=LatentConfig(w=3, blocks=True),
         prior=PriorConfig(fit="m_step", centre=0.5, spread=0.0),
         posterior=NewtonConfig(rounds=6),
@@ -98,11 +105,8 @@ def _small_feeder(problem: Source) -> ModelConfig:
     """Theory, section 5, "The shared factor": z above the parts, one z for the wholes of a day, x from W alone; loads
     add up but for losses, and a mixture is the shape of a home's (docs/experiments.md, 10)."""
     return ModelConfig(
-        parts=problem.schema,
-        context=problem.context,
-        shape=problem.shape,
+        **_shaped_for(problem),
         scale="size",
-        unit=problem.unit,
         latent=LatentConfig(w=min(16, math.prod(problem.shape)), blocks=True, z=6, z_place="above"),
         prior=PriorConfig(spread=0.3, components=24, z_network=ZNetworkConfig(width=64, blocks=1)),
         posterior=NewtonConfig(rounds=2),
@@ -125,11 +129,8 @@ def _sums(problem: Source) -> ModelConfig:
     """Own wholes that add up, but for losses: as the feeder without a shared factor, so that training starts at the
     principal axes of single parts."""
     return ModelConfig(
-        parts=problem.schema,
-        context=problem.context,
-        shape=problem.shape,
-        scale="size" if problem.extensive else "none",
-        unit=problem.unit,
+        **_shaped_for(problem),
+        scale=_scale_of(problem),
         latent=LatentConfig(w=min(6, math.prod(problem.shape)), blocks=True),
         prior=PriorConfig(fit="m_step"),
         posterior=NewtonConfig(rounds=2),
@@ -140,11 +141,8 @@ def _sums(problem: Source) -> ModelConfig:
 def _small_places(problem: Source) -> ModelConfig:
     """Own wholes whose parts have continuous attributes: a network prior of these, the posterior at its peak."""
     return ModelConfig(
-        parts=problem.schema,
-        context=problem.context,
-        shape=problem.shape,
-        scale="size" if problem.extensive else "none",
-        unit=problem.unit,
+        **_shaped_for(problem),
+        scale=_scale_of(problem),
         latent=LatentConfig(w=12),
         prior=PriorConfig(kind="network", embedding=16, hidden=128, floor=5e-3),
         posterior=NewtonConfig(rounds=2),

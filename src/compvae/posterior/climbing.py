@@ -1,16 +1,61 @@
-"""How far a damped Gauss-Newton step may go: less damping after a step that climbed, more after one taken back."""
+"""Damped Gauss-Newton: less damping after a step that climbed, more after one that is taken back.
+
+Shared by the posteriors of W (:mod:`compvae.posterior.newton`) and of z (:mod:`compvae.posterior.factor`).
+"""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self, TypeVar
 
 import torch
 from torch import Tensor
 
-__all__ = ["EVAL_FACTOR", "FIRST_DAMPING", "next_damping"]
+__all__ = ["EVAL_FACTOR", "Place", "climb"]
 
 FIRST_DAMPING, LESS, MORE = 0.03, 0.2, 8.0
 EVAL_FACTOR = 4  # outside training, as many times the rounds
 
 
-def next_damping(damping: Tensor, climbed: Tensor) -> Tensor:
-    """damping: (B,).  climbed: (B,) bool."""
-    return damping * torch.where(climbed, LESS, MORE)
+@dataclass(frozen=True)
+class Place(ABC):
+    """A point on the way to the peak, and what is seen from it.
+
+    at: in units of the prior, (B, D).  cost: minus the logarithm that is climbed, (B,).  slope: of that logarithm,
+    (B, D).  seen: what its curvature is made of, (B, *, D).
+    """
+
+    at: Tensor
+    cost: Tensor
+    slope: Tensor
+    seen: Tensor
+
+    @abstractmethod
+    def step(self, damping: Tensor) -> Tensor:
+        """Where to go from here, (B, D).  damping: (B,)."""
+
+    def where(self, chosen: Tensor, other: Self) -> Self:
+        """This place in the chosen rows, the other elsewhere.  chosen: (B,) bool."""
+        row = chosen[:, None]
+        return type(self)(
+            torch.where(row, self.at, other.at),
+            torch.where(chosen, self.cost, other.cost),
+            torch.where(row, self.slope, other.slope),
+            torch.where(row[..., None], self.seen, other.seen),
+        )
+
+
+_Place = TypeVar("_Place", bound=Place)
+
+
+def climb(look: Callable[[Tensor], _Place], start: Tensor, rounds: int) -> _Place:
+    """The best place after so many steps.  look: what is seen from a point.  start: (B, D)."""
+    best = look(start)
+    damping = torch.full_like(best.cost, FIRST_DAMPING)
+    for _ in range(rounds):
+        tried = look(best.at + best.step(damping))
+        climbed = tried.cost < best.cost
+        best, damping = tried.where(climbed, best), damping * torch.where(climbed, LESS, MORE)
+    return best

@@ -20,7 +20,7 @@ from torch import Tensor
 from compvae.batch import Batch
 from compvae.dense import Correlated, DenseNormal, Linearised, jacobian, root_of
 from compvae.distributions import Normal
-from compvae.posterior.climbing import FIRST_DAMPING, next_damping
+from compvae.posterior.climbing import Place, climb
 
 __all__ = ["Above", "factor_at_peak"]
 
@@ -44,39 +44,19 @@ class Above:
 @torch.no_grad()
 def factor_at_peak(above: Above, rounds: int) -> Correlated:
     """q(z | ..), over (B, Z), the same in all rows of a group."""
-    best = _look(above, torch.zeros_like(above.prior.mean, dtype=torch.float64))
-    damping = torch.full_like(best.cost, FIRST_DAMPING)
-    for _ in range(rounds):
-        tried = _look(above, best.u + best.step(damping))
-        climbed = tried.cost < best.cost
-        best, damping = tried.where(climbed, best), next_damping(damping, climbed)
-    return DenseNormal(above.prior, best.u.to(above.prior.mean.dtype), best.precision)
+    start = torch.zeros_like(above.prior.mean, dtype=torch.float64)
+    peak = climb(lambda u: _look(above, u), start, rounds)
+    return DenseNormal(above.prior, peak.at.to(above.prior.mean.dtype), peak.seen)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A point on the way.  u: z in units of its prior, (B, Z).  cost: (B,).  slope: (B, Z).  precision: (B, Z, Z)."""
-
-    u: Tensor
-    cost: Tensor
-    slope: Tensor
-    precision: Tensor
+class _Place(Place):
+    """at: z in units of its prior, (B, Z).  seen: the precision, (B, Z, Z)."""
 
     def step(self, damping: Tensor) -> Tensor:
         """Where to go from here, (B, Z).  damping: (B,)."""
-        diagonal = self.precision.diagonal(dim1=1, dim2=2)
-        damped = self.precision + torch.diag_embed(damping[:, None] * diagonal)
+        diagonal = self.seen.diagonal(dim1=1, dim2=2)
+        damped = self.seen + torch.diag_embed(damping[:, None] * diagonal)
         return torch.cholesky_solve(self.slope[..., None], root_of(damped))[..., 0]
-
-    def where(self, chosen: Tensor, other: _Place) -> _Place:
-        """This place in the chosen rows, the other elsewhere.  chosen: (B,) bool."""
-        row = chosen[:, None]
-        return _Place(
-            torch.where(row, self.u, other.u),
-            torch.where(chosen, self.cost, other.cost),
-            torch.where(row, self.slope, other.slope),
-            torch.where(row[..., None], self.precision, other.precision),
-        )
 
 
 def _look(above: Above, u: Tensor) -> _Place:

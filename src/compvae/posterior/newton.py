@@ -13,8 +13,6 @@ before they can be pruned.  Steps that do not climb are taken back, whole by who
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -22,7 +20,7 @@ from compvae.config import ModelConfig, NewtonConfig
 from compvae.dense import Correlated, Linearised, damped_step, gaussian_at
 from compvae.distributions import Normal
 from compvae.posterior.base import Given, Posterior, Reader, ZPosterior
-from compvae.posterior.climbing import EVAL_FACTOR, FIRST_DAMPING, next_damping
+from compvae.posterior.climbing import EVAL_FACTOR, Place, climb
 from compvae.posterior.factor import Above, factor_at_peak
 
 __all__ = ["NewtonPosterior"]
@@ -58,13 +56,8 @@ class NewtonPosterior(Posterior):
             seen = given.linearise(prior.mean + deviation * v.view_as(prior.mean).to(prior.mean.dtype), pixels)
             return _Place.of(v, x, seen, deviation.flatten(1), weight)
 
-        best = look(torch.zeros_like(prior.mean, dtype=torch.float64).flatten(1))
-        damping = torch.full_like(best.cost, FIRST_DAMPING)
-        for _ in range(self._rounds()):
-            tried = look(best.v + best.step(damping))
-            climbed = tried.cost < best.cost
-            best, damping = tried.where(climbed, best), next_damping(damping, climbed)
-        return gaussian_at(prior, best.v.to(prior.mean.dtype), best.seen)
+        peak = climb(look, torch.zeros_like(prior.mean, dtype=torch.float64).flatten(1), self._rounds())
+        return gaussian_at(prior, peak.at.to(prior.mean.dtype), peak.seen)
 
     def z(self, above: Above) -> Normal | Correlated:
         """At the peak too, where W can be integrated out; by a network where parts have a place of their own."""
@@ -80,17 +73,8 @@ class NewtonPosterior(Posterior):
         return given.noise.permutation("pixels/newton", given.n_pixels)[: self.own.pixels]
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A point v on the way to the peak, and what is seen from it.
-
-    v: (B, D).  cost: -ln p(x | w) p(w) but for a constant, (B,).  slope: J^T r - v, (B, D).  seen: J, (B, N, D).
-    """
-
-    v: Tensor
-    cost: Tensor
-    slope: Tensor
-    seen: Tensor
+class _Place(Place):
+    """at: v, (B, D).  cost: -ln p(x | w) p(w) but for a constant.  slope: J^T r - v.  seen: J, (B, N, D)."""
 
     @staticmethod
     def of(v: Tensor, x: Tensor, seen: Linearised, deviation: Tensor, weight: float) -> _Place:
@@ -106,13 +90,3 @@ class _Place:
     def step(self, damping: Tensor) -> Tensor:
         """Where to go from here, (B, D).  damping: (B,)."""
         return damped_step(self.seen, self.slope, damping)
-
-    def where(self, chosen: Tensor, other: _Place) -> _Place:
-        """This place in the chosen rows, the other elsewhere.  chosen: (B,) bool."""
-        row = chosen[:, None]
-        return _Place(
-            torch.where(row, self.v, other.v),
-            torch.where(chosen, self.cost, other.cost),
-            torch.where(row, self.slope, other.slope),
-            torch.where(row[..., None], self.seen, other.seen),
-        )

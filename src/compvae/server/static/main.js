@@ -75,8 +75,7 @@ function legend(...entries) {
 
 const fanText = () => (state.view === "fan" ? [["fan", "50% and 90% of the draws"], ["one", "one draw"]] : [["fan", "draws"], ["one", "one of them"]]);
 
-function showSample({ x }) {
-  $("told").textContent = "";
+function showDraws(x) {
   if (picture instanceof ImagePicture) {
     legend();
     picture.show({ image: x.rows[0], small: [], rows: x.rows, parts: state.parts });
@@ -84,6 +83,11 @@ function showSample({ x }) {
     legend(...fanText());
     picture.show({ rows: x.rows, view: state.view, lines: [] });
   }
+}
+
+function showSample({ x }) {
+  $("told").textContent = "";
+  showDraws(x);
 }
 
 function showEdit({ x, before, after, draws, exact, rmse }) {
@@ -107,13 +111,7 @@ function showEdit({ x, before, after, draws, exact, rmse }) {
 function showTail({ x, probability, cv, threshold, draws, method }) {
   const odds = probability > 0 ? Math.round(1 / probability).toLocaleString("en") : "many";
   $("told").textContent = `P(${state.event} ≥ ${`${threshold.toPrecision(4)} ${model.unit}`.trim()}) = ${probability.toPrecision(2)} ± ${(100 * cv).toFixed(0)}%: 1 in ${odds}, from ${draws.toLocaleString("en")} draws (${method}).`;
-  if (picture instanceof ImagePicture) {
-    legend();
-    picture.show({ image: x.rows[0], small: [], rows: x.rows, parts: state.parts });
-  } else {
-    legend(...fanText());
-    picture.show({ rows: x.rows, view: state.view, lines: [] });
-  }
+  showDraws(x);
 }
 
 function complain(error) {
