@@ -198,6 +198,29 @@ def test_the_truth_wins_against_the_others(curves):
     assert verdicts["alone", "off-manifold", 4] == "win"
 
 
+class Breaking(Truth):
+    """The truth, but for one curve of one composition that is no number."""
+
+    calls = 0
+
+    def sample(self, parts: object, n: int, seed: int, context: object = None) -> np.ndarray:
+        x = super().sample(parts, n, seed)
+        self.calls += 1
+        if self.calls == 2:
+            x[3, 5] = np.nan
+        return x
+
+
+def test_samples_that_are_no_numbers_are_counted_and_end_nothing():
+    plan = plan_for(SINES, quick=True, compositions=4, sizes=(2,))
+    found = evaluate_samplers({"truth": Truth(SINES), "breaking": Breaking(SINES)}, SINES, plan, seed=0)
+    rows = rows_of(found, "breaking")
+    assert rows["not finite", 2][0] == pytest.approx(1 / plan.n)
+    assert math.isfinite(rows["relED", 2][0])
+    assert ("not finite", 2) not in rows_of(found, "truth")
+    assert [one.n for one in found.comparisons if one.name == "relED"] == [3]
+
+
 @pytest.mark.parametrize(("name", "size"), [("households", 5), ("colours", 3)])
 def test_the_truth_of_other_problems_stays_within_its_floors(name, size):
     problem = problems.get(name, **({"size": 8} if name == "colours" else {}))

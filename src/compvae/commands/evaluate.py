@@ -37,6 +37,7 @@ def evaluate(
     import compvae
     from compvae.api import load
     from compvae.baselines import Budget, known_baselines
+    from compvae.errors import CompVAEError
     from compvae.evaluation import Evaluation, plan_for, problem_of
     from compvae.evaluation import evaluate as run
     from compvae.train.signals import Signals
@@ -54,6 +55,10 @@ def evaluate(
             run(loaded, plan, budgets, seed, watch, result)
         except KeyboardInterrupt:
             stopped = signals.number or signal.SIGINT
+        except CompVAEError:
+            if result.measures:  # minutes of work are not thrown away
+                print(result.model_dump_json() if as_json else _table(result))
+            raise
     if stopped:
         print(f"compvae: stopped by signal {stopped}; what follows was measured before", file=sys.stderr)
     print(result.model_dump_json() if as_json else _table(result))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -19,7 +20,8 @@ from compvae.evaluation.plan import Plan, compositions, derived
 from compvae.evaluation.properties import departures, order
 from compvae.evaluation.rows import MODEL, Evaluation
 from compvae.evaluation.samples import Reference
-from compvae.measures import bits
+from compvae.measures import Measured, bits
+from compvae.measures.measured import mean_of
 from compvae.problems import Problem
 
 __all__ = ["Truth", "evaluate", "evaluate_samplers", "problem_of"]
@@ -27,6 +29,7 @@ __all__ = ["Truth", "evaluate", "evaluate_samplers", "problem_of"]
 TRUTH = "truth"
 MOST_SUMMED = 100  # parts drawn one by one
 COMPARED = ("relED", "C2ST", "off-manifold")
+NOT_FINITE = "not finite"  # share of samples with a NaN or an infinity; such a composition has no other measure
 INFORMATION = 256  # wholes for the bits in w and z
 SAMPLED, TRUE, EDITED, INFORMED = range(4)  # what seeds are derived for
 
@@ -100,7 +103,7 @@ def evaluate_samplers(
                     continue
                 watch(f"K = {size}, composition {index + 1} of {plan.compositions}, {name}", done + number, total)
                 x = sampler.sample(parts, plan.n, derived(seed, SAMPLED, size, index, number))
-                for measure, judged in reference.judge(x).items():
+                for measure, judged in _judged(reference, x).items():
                     cases[name][measure].append(judged)
             done += len(samplers)
         for name in samplers:
@@ -108,6 +111,15 @@ def evaluate_samplers(
         _compare(result, size, cases)
     watch("samples judged", total, total)
     return result
+
+
+def _judged(reference: Reference, x: np.ndarray) -> Mapping[str, Judged]:
+    """Every measure of these samples; where some are not numbers, only the share of them.  x: (n, *shape)."""
+    broken = ~np.isfinite(x).reshape(len(x), -1).all(1)
+    if not broken.any():
+        return reference.judge(x)
+    undefined = Judged(Measured(math.nan, math.nan, len(x)))
+    return {NOT_FINITE: Judged(mean_of(broken)), **dict.fromkeys(COMPARED, undefined)}
 
 
 def _add(result: Evaluation, of: str, size: int | None, cases: Mapping[str, Sequence[Judged]]) -> None:
