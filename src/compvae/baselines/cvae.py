@@ -37,15 +37,22 @@ class ConditionalVAE(Learned):
 
     def loss(self, y: Tensor, given: Tensor, noise: Noise, progress: float) -> Tensor:
         """- E ln p(y | z, c) + KL(q(z | y, c) || p(z | c)), mean over rows."""
-        q = self._normal("encoder", beside(y, given), FLOOR_Z)
-        likelihood = self._normal("decoder", beside(q.rsample(noise, "z"), given), FLOOR).log_prob(y)
+        q = self._normal("encoder", beside(y / self.coordinates.spread, given), FLOOR_Z)
+        likelihood = self._of_y(beside(q.rsample(noise, "z"), given)).log_prob(y)
         weight = min(1.0, KL_FROM + (1 - KL_FROM) * progress / KL_UNTIL)
         return (weight * q.kl(self._normal("prior", given, FLOOR_Z)) - likelihood).mean()
 
     def draw_coordinates(self, given: Tensor, noise: Noise) -> Tensor:
         """z ~ p(z | c), y ~ p(y | z, c)."""
         z = self._normal("prior", given, FLOOR_Z).rsample(noise, "z")
-        return self._normal("decoder", beside(z, given), FLOOR).rsample(noise, "y")
+        return self._of_y(beside(z, given)).rsample(noise, "y")
+
+    def _of_y(self, seen: Tensor) -> Normal:
+        """p(y | z, c); the network speaks in units of the spread of each coordinate.  seen: (B, LATENT + N)."""
+        assert isinstance(self.network, nn.ModuleDict)
+        mean, log_variance = self.network["decoder"](seen).chunk(2, 1)
+        spread = self.coordinates.spread
+        return Normal.floored(mean * spread, log_variance + 2 * spread.log(), FLOOR)
 
     def _normal(self, network: str, seen: Tensor, floor: float) -> Normal:
         assert isinstance(self.network, nn.ModuleDict)

@@ -54,5 +54,6 @@ class FlowMatching(Learned):
     def _velocity(self, y: Tensor, time: Tensor, given: Tensor) -> Tensor:
         """y: (B, D).  time: (B, 1).  given: (B, N) -> (B, D)."""
         angle = time * math.pi * 2 ** torch.arange(OCTAVES)
-        out: Tensor = self.network(torch.cat([y, given, time, angle.sin(), angle.cos()], 1))
-        return out
+        unit = (self.coordinates.spread**2 + 1).sqrt()  # the network sees and says numbers of about 1
+        out: Tensor = self.network(torch.cat([y / unit, given, time, angle.sin(), angle.cos()], 1))
+        return out * unit
