@@ -6,7 +6,7 @@
 #
 # PYTHON=python3.12        another interpreter (3.11 or newer)
 # TORCH_INDEX=<url>        an index of CPU wheels of torch, so that no CUDA is downloaded
-# LOCK=requirements.lock    install exactly what is locked, by its hashes (Python 3.11 on Linux x86_64)
+# LOCK=requirements.lock   all but torch exactly as locked, by its hashes (Python 3.11 on Linux x86_64), as CI does
 PYTHON ?= python3
 VENV ?= .venv
 TORCH_INDEX ?=
@@ -26,7 +26,7 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(if $(LOCK),$(VENV)/bin/python -m pip install --quiet --require-hashes -r $(LOCK))
+	$(if $(LOCK),$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $(LOCK))
 	$(PIP) -e '.[dev]'
 	@touch $@
 

@@ -1,5 +1,8 @@
 """A lock with hashes from pip's own resolution: name==version --hash=sha256:..., one package a line.
 
+torch is left out: its CPU wheel comes from an index of its own or from a file, under a local version and with a hash
+that no other index knows.  constraints.txt pins it.
+
 pip install --dry-run --ignore-installed --report report.json -c constraints.txt '.[dev]'
 python scripts/lock.py report.json --out requirements.lock
 """
@@ -15,8 +18,11 @@ HEAD = """\
 # Made by: pip install --dry-run --ignore-installed --report report.json -c constraints.txt '.[dev]'
 #          python scripts/lock.py report.json --out requirements.lock
 # For Python {python} on {platform}: a wheel of another platform has another hash.
-# pip install --require-hashes -r requirements.lock, then pip install --no-deps .
+# torch is not in it (scripts/lock.py says why); constraints.txt pins it.
+# pip install --require-hashes --no-deps -r requirements.lock, then pip install -c constraints.txt '.[dev]'
 """
+
+UNLOCKED = ("torch",)
 
 
 def main() -> None:
@@ -37,8 +43,9 @@ def lock(report: dict[str, Any]) -> str:
 
 
 def locked(report: dict[str, Any]) -> list[str]:
-    """A line for every package but our own, in the order of their names."""
-    return sorted((line(one) for one in report["install"] if "dir_info" not in one["download_info"]), key=str.lower)
+    """A line for every package but our own and torch, in the order of their names."""
+    others = [one for one in report["install"] if "dir_info" not in one["download_info"]]
+    return sorted((line(one) for one in others if one["metadata"]["name"] not in UNLOCKED), key=str.lower)
 
 
 def line(one: dict[str, Any]) -> str:
