@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import shlex
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
+
+from calls import call
+from meter_files import write_all
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -53,14 +61,57 @@ def test_every_make_target_of_the_readme_exists() -> None:
         assert dry.returncode == 0, dry.stderr
 
 
-def test_scripts_named_in_the_command_table_exist_and_explain_themselves() -> None:
-    for script in set(re.findall(r"`python (\S+\.py)", README)):
-        if "data_cost" not in script:
-            done = subprocess.run(
-                [sys.executable, ROOT / script, "--help"], capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 0, done.stderr
-        assert (ROOT / script).exists()
+TABLE = re.findall(r"^\| `(compvae [^`]+)`", README, re.MULTILINE)
+CUT = {  # what makes a command short, for commands whose work takes minutes
+    "train": "--steps 4 --batch 16 --threads 1",
+    "sample": "-n 20",
+    "evaluate": "--quick --sizes 1 --compositions 1",
+    "report": f"--evaluation {ROOT}/benchmarks/results/sines.json",
+}
+ELSEWHERE = {
+    "serve": "runs until it is told to end: test_the_server_of_the_readme_answers",
+    "data": "fetches: tests/test_citylearn.py runs it on a wheel of its own",
+}
+
+
+def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of the table in its order, in one directory with meter readings in it."""
+    assert len(TABLE) > 10
+    write_all(tmp_path, homes=40, days=20)
+    monkeypatch.chdir(tmp_path)
+    done = []
+    for line in TABLE:
+        _, name, *words = shlex.split(line)
+        if name in ELSEWHERE:
+            continue
+        code, _, told = call(name, *words, *shlex.split(CUT.get(name, "")))
+        assert code == 0, f"{line}: {told}"
+        done.append(name)
+    assert {shlex.split(line)[1] for line in TABLE} == {*done, *ELSEWHERE}
+    for written in ("runs/sines", "x.npz", "w.npz", "y.npz", "top.npz", "report.html", "plan.html", "runs/mine"):
+        assert (tmp_path / written).exists(), written
+
+
+def test_the_server_of_the_readme_answers() -> None:
+    (line,) = [line for line in TABLE if " serve " in line]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    words = [port if word == "8765" else word for word in shlex.split(line)[1:]]
+    command = [sys.executable, "-m", "compvae", *words, "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        assert server.stdout is not None
+        try:
+            assert f"http://127.0.0.1:{port}/" in server.stdout.readline()
+            for _ in range(100):
+                with contextlib.suppress(httpx.ConnectError):
+                    assert httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False).json() == {"status": "ok"}
+                    break
+                time.sleep(0.1)
+            else:
+                pytest.fail("the server did not answer")
+        finally:
+            server.terminate()
 
 
 def test_links_inside_the_documents_resolve() -> None:

@@ -187,6 +187,11 @@ def test_sites_are_put_dragged_and_removed(visitor: Visitor) -> None:
 
     visitor.after(drag)
     page.wait_for_timeout(500)
+    moved = new.get_attribute("aria-label")
+    page.mouse.move(box["x"] + box["width"] * 0.75 + 6, box["y"] + box["height"] * 0.25 - 6)
+    page.mouse.down()
+    page.mouse.up()
+    assert new.get_attribute("aria-label") == moved  # a mere click, off its middle, moves nothing
     parts, keys = _state(page)["parts"], [part["key"] for part in _state(page)["parts"]]
     assert parts[-1]["place"] == pytest.approx({"x": 0.5, "y": -0.5}, abs=0.02)
     dicts = [{**part["kind"], **part["place"]} for part in parts]
@@ -220,8 +225,11 @@ def test_homes_have_counts_and_a_context(visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize("name", ["sines", "colours"])
-def test_an_observed_whole_is_recovered_and_edited(visitor: Visitor, name: str) -> None:
+def test_an_observed_whole_is_recovered_and_edited(
+    visitor: Visitor, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = visitor.page
+    monkeypatch.chdir(tmp_path)
     visitor.open()
     visitor.after(lambda: page.select_option("#model", name))
     visitor.click("text=Edit a whole")
@@ -235,8 +243,10 @@ def test_an_observed_whole_is_recovered_and_edited(visitor: Visitor, name: str) 
     names = visitor.python()
     edited = np.load(io.BytesIO(visitor.file("[data-file=npz]")))["x"]
     assert np.array_equal(names["draws"], edited)
-    seen = np.load(io.BytesIO(visitor.file("#observed-file")))["x"]
-    assert np.array_equal(names["x"], seen[0])
+    Path("observed.npz").write_bytes(visitor.file("#observed-file"))
+    assert np.array_equal(names["x"], np.load("observed.npz")["x"][0])
+    assert call(*shlex.split(page.inner_text("#shell"), comments=True)[1:])[0] == 0
+    assert np.array_equal(np.load("y.npz")["x"], edited)
     visitor.click("#add-part" if name == "colours" else "[aria-label='one 5 more']")
     assert "drawn afresh" in page.inner_text("#told")
     visitor.click("#undo")
@@ -255,6 +265,16 @@ def test_extremes_come_with_their_probability(visitor: Visitor) -> None:
     visitor.after(lambda: page.fill("#quantile", "1.5"))
     assert "the highest 3.2% of the energy" in page.inner_text("#quantile-text")
     assert "P(energy ≥" in page.inner_text("#told")
+
+
+def test_images_are_extreme_in_their_light(visitor: Visitor) -> None:
+    """Nearly every image has a pixel of full brightness: no quantile of the peak can be had."""
+    page = visitor.page
+    visitor.open()
+    visitor.after(lambda: page.select_option("#model", "colours"))
+    page.click("text=Extremes")
+    assert page.input_value("#event") == "energy"
+    assert page.get_attribute("#quantile", "aria-valuetext") == "the highest 10% of the energy"
 
 
 def test_everything_is_within_reach_of_a_keyboard_and_has_a_name(server: Running, chromium: Browser) -> None:

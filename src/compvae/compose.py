@@ -33,7 +33,7 @@ from compvae.tails import Event, Goal, TailSample, Whitened, tail
 
 __all__ = ["Model", "Ranking", "Terms"]
 
-TILE_INFERRED = 32  # rows the networks see at once in inference, where a single whole is the common case
+TILE_INFERRED, TILE_VALUES = 32, 2**14  # most rows, and values of x, that the networks see at once in inference
 
 Context = Mapping[str, object]
 
@@ -257,12 +257,16 @@ class Model:
 
 
 def _tiles(batch: Batch) -> Iterator[tuple[Tensor, Batch]]:
-    """Fixed numbers of rows, the last filled up by repeating its end; wholes that share a z stay in one tile."""
+    """Fixed numbers of rows, the last filled up by repeating its end; wholes that share a z stay in one tile.
+
+    Few rows where x is large: a single whole is the common case, and pays for the whole tile.
+    """
     if batch.shared is not None:
         yield torch.arange(len(batch)), batch
         return
-    for start in range(0, len(batch), TILE_INFERRED):
-        rows = torch.arange(start, start + TILE_INFERRED)
+    height = min(TILE_INFERRED, max(1, TILE_VALUES // batch.x[0].numel()))
+    for start in range(0, len(batch), height):
+        rows = torch.arange(start, start + height)
         chosen = rows.clamp(max=len(batch) - 1)
         context = None if batch.context is None else batch.context[chosen]
         yield rows, Batch(batch.x[chosen], batch.parts.rows(chosen), context)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from compvae.errors import CompVAEError
 
-__all__ = ["BusyError", "FaultError", "TooMuchError", "TooSlowError", "UnknownNameError", "error_body"]
+__all__ = ["BusyError", "FaultError", "TooMuchError", "TooSlowError", "UnknownNameError", "error_body", "too_slow"]
 
 
 class FaultError(CompVAEError):
@@ -40,6 +40,11 @@ class TooSlowError(FaultError):
     """The work took longer than a request may."""
 
     status = 503
+
+
+def too_slow(seconds: float) -> str:
+    """What is said where the time of a request is over."""
+    return f"no answer within {seconds:g} s; ask for fewer wholes or parts, or for a less extreme tail"
 
 
 def error_body(message: str) -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from compvae.server.access import AccessLog
-from compvae.server.faults import error_body
+from compvae.server.faults import error_body, too_slow
 from compvae.server.hosts import Door
 from compvae.server.limits import Limits
 from compvae.server.metrics import Metrics
@@ -144,7 +144,7 @@ class Guard:
             if body is None:
                 await exchange.answer(408, f"the request was not complete after {self.limits.seconds:g} s", {})
             else:
-                await exchange.answer(503, f"no answer within {self.limits.seconds:g} s; ask for less", retry)
+                await exchange.answer(503, too_slow(self.limits.seconds), retry)
 
     def _admit(self, scope: Scope) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}

@@ -146,5 +146,5 @@ def refuse_ties(reached: float, threshold: float, probability: float) -> None:
     if reached > 1.1 * probability:
         raise TailError(
             f"no threshold of the event has probability {probability:g}: it is exactly {threshold:g} so often that "
-            f"this is reached with probability {reached:.2g}; give threshold= instead of quantile="
+            f"this is reached with probability {reached:.2g}; give a threshold instead of a quantile, or another event"
         )

@@ -70,11 +70,14 @@ export class ImagePicture {
 
   place(parts) {
     if (this.axes.length !== 2) return;
-    while (this.buttons.length > parts.length) this.buttons.pop().remove();
+    while (this.buttons.length > parts.length) {
+      const last = this.buttons.pop();
+      if (last === document.activeElement) this.buttons.at(-1)?.focus();
+      last.remove();
+    }
     parts.forEach((part, index) => {
       const button = this.buttons[index] ?? this.site(index);
-      const [left, top] = this.axes.map((a) => (100 * (part.place[a.name] - a.low)) / (a.high - a.low));
-      Object.assign(button.style, { left: `${left}%`, top: `${top}%` });
+      this.stand(button, part.place);
       paint(button, nameOf(part.kind));
       const where = this.axes.map((a) => `${a.name} ${round(part.place[a.name])}`).join(", ");
       button.ariaLabel = `${nameOf(part.kind)} at ${where}; arrow keys move it, Delete removes it`;
@@ -82,18 +85,32 @@ export class ImagePicture {
     });
   }
 
+  stand(button, place) {
+    const [left, top] = this.axes.map((a) => (100 * (place[a.name] - a.low)) / (a.high - a.low));
+    Object.assign(button.style, { left: `${left}%`, top: `${top}%` });
+  }
+
   site(index) {
     const button = element("button", { type: "button", className: "site" });
-    let held = false;
+    let held = null; // where it was taken, and from its middle to the pointer: it shall not jump, nor move by a mere click
+    const to = (event) => this.placeAt({ clientX: event.clientX - held.dx, clientY: event.clientY - held.dy });
     button.addEventListener("pointerdown", (event) => {
-      held = true;
+      const { left, top, width, height } = button.getBoundingClientRect();
+      held = { x: event.clientX, y: event.clientY, dx: event.clientX - left - width / 2, dy: event.clientY - top - height / 2, moved: false };
       button.setPointerCapture(event.pointerId);
     });
-    button.addEventListener("pointermove", (event) => held && this.hands.move(index, this.placeAt(event), false));
-    button.addEventListener("pointerup", (event) => {
-      if (held) this.hands.move(index, this.placeAt(event), true);
-      held = false;
+    button.addEventListener("pointermove", (event) => {
+      if (!held) return;
+      held.moved ||= Math.hypot(event.clientX - held.x, event.clientY - held.y) > 3;
+      if (!held.moved) return;
+      this.stand(button, to(event));
+      this.hands.move(index, to(event), false);
     });
+    button.addEventListener("pointerup", (event) => {
+      if (held?.moved) this.hands.move(index, to(event), true);
+      held = null;
+    });
+    button.addEventListener("pointercancel", () => (held = null));
     button.addEventListener("keydown", (event) => this.key(event, index, button.shown));
     this.buttons.push(button);
     this.stage.append(button);

@@ -73,7 +73,7 @@ function edit(model, n, head) {
       `# observed.npz is the button above\n` +
       (gone.length || came.length
         ? `compvae edit ${plain(model.source)} --data observed.npz --parts ${shell(model, parts)}${contextShell()}` +
-          (gone.length ? ` --remove ${shell(model, gone)}` : "") + (came.length ? ` --add ${shell(model, came)}` : "") + ` --out y.npz`
+          (gone.length ? ` --remove ${shell(model, gone)}` : "") + (came.length ? ` --add ${shell(model, came)}` : "") + ` -n ${n} --seed ${state.seed}${state.noise ? " --noise" : ""} --out y.npz`
         : `compvae infer ${plain(model.source)} --data observed.npz --parts ${shell(model, parts)}${contextShell()} --out w.npz`),
   };
 }

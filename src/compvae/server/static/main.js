@@ -18,6 +18,9 @@ let nextKind = null;
 let linking = 0;
 let started = 0; // when the user did what is being answered
 
+const CURVE_EVENTS = { peak: "peak: the highest value", energy: "energy: the sum", ramp: "ramp: the steepest step" };
+const IMAGE_EVENTS = { peak: "peak: the brightest value", energy: "energy: the sum of all light", ramp: "ramp: the sharpest edge" };
+
 const drawsOf = () => (isImage(model.shape) ? 8 : 32);
 const current = () => (state.mode === "edit" ? edited(model, state.observed.parts, state.edits) : state.parts);
 const contextIn = () => (model.context.length ? state.context : null);
@@ -51,6 +54,7 @@ function redraw() {
       const answer = await ask(name, body);
       if (!queue.next) show(name, answer, since);
     } catch (error) {
+      $("picture").classList.add("stale"); // it shows what was there before
       complain(error);
     }
   });
@@ -58,6 +62,7 @@ function redraw() {
 
 function show(name, answer, since) {
   complain(null);
+  $("picture").classList.remove("stale");
   ({ sample: showSample, edit: showEdit, tail: showTail })[name](answer);
   const took = performance.now() - since;
   const share = answer.milliseconds === undefined ? "" : `, ${answer.milliseconds.toFixed(0)} ms of it in the model`;
@@ -73,7 +78,7 @@ function legend(...entries) {
   $("legend").replaceChildren(...entries.map(([className, text]) => element("span", { className }, element("b", { textContent: text }))));
 }
 
-const fanText = () => (state.view === "fan" ? [["fan", "50% and 90% of the draws"], ["one", "one draw"]] : [["fan", "draws"], ["one", "one of them"]]);
+const fanText = () => (state.view === "fan" ? [["fan", "50% and 90% of the draws"], ["median", "median"], ["one", "one draw"]] : [["fan", "draws"], ["one", "one of them"]]);
 
 function showDraws(x) {
   if (picture instanceof ImagePicture) {
@@ -102,7 +107,7 @@ function showEdit({ x, before, after, draws, exact, rmse }) {
     picture.show({ image: after.values, small, rows: draws.rows, parts: current() });
     return;
   }
-  legend(["second", "observed"], ["one", "edited: fan and mean"], ["third", exact?.rows.length > 1 ? "exact counterfactual, one draw" : "exact counterfactual"]);
+  legend(["second", "observed"], ["one", "edited: mean"], ["fan", "50% and 90% of its draws"], ["third", exact?.rows.length > 1 ? "exact counterfactual, one draw" : "exact counterfactual"]);
   const marks = [{ values: x.values, className: "second", dash: [2, 4] }];
   if (exact) marks.push({ values: exact.rows[0], className: "third", dash: [8, 4] });
   picture.show({ rows: [after.values, ...draws.rows], view: state.view, lines: marks });
@@ -118,7 +123,8 @@ function complain(error) {
   $("error").hidden = !error;
   $("error").textContent = error ? (error instanceof Refusal ? error.message : `No answer: ${error.message}`) : "";
   if (!error) return;
-  $("status").textContent = "";
+  if (error.status === 503 && state.mode === "tail") $("error").textContent += ". The lines below, run on your own machine, have all the time they need.";
+  $("status").textContent = $("told").textContent = "";
   if (error.status === 401) askToken();
 }
 
@@ -218,7 +224,7 @@ function refresh() {
   $("beyond").hidden = !(model.trained_parts && size > model.trained_parts);
   $("beyond").textContent = `Trained on at most ${model.trained_parts} parts: this is further.`;
   $("undo").disabled = $("reset").disabled = !state.edits.length;
-  $("quantile-text").textContent = `the highest ${Number((100 * (1 - quantileOf(state.level))).toPrecision(2))}% of the ${state.event}`;
+  $("quantile").ariaValueText = $("quantile-text").textContent = `the highest ${Number((100 * (1 - quantileOf(state.level))).toPrecision(2))}% of the ${state.event}`;
   $("seed").value = state.seed;
   const text = lines(model, drawsOf());
   $("python").textContent = text.python;
@@ -251,12 +257,13 @@ function setModel(name) {
   $("summary").textContent = model.summary;
   document.querySelector("input[value=edit]").disabled = !model.truth;
   $("example").replaceChildren(...model.examples.map((e, i) => element("option", { value: i, textContent: `${e.title}: ${brief(e.parts)}` })), element("option", { value: -1, textContent: "drawn from the truth", hidden: true }));
-  $("event").replaceChildren(...model.events.map((e) => element("option", { value: e, textContent: { peak: "peak: the highest value", energy: "energy: the sum", ramp: "ramp: the steepest step" }[e] })));
+  $("event").replaceChildren(...model.events.map((e) => element("option", { value: e, textContent: (isImage(model.shape) ? IMAGE_EVENTS : CURVE_EVENTS)[e] })));
   $("event").value = state.event;
   $("quantile").value = state.level;
   $("view").value = state.view;
   $("noise").checked = state.noise;
   picture?.destroy();
+  legend();
   $("parts").replaceChildren();
   picture = isImage(model.shape) ? new ImagePicture($("plot"), model, hands) : new CurvePicture($("plot"), model);
   palette($("palette"), model, (kind) => (nextKind = kind));
@@ -273,7 +280,7 @@ const brief = (dicts) => fromDicts(model, dicts).map((p) => nameOf(p.kind) + (p.
 function begin(name) {
   const chosen = served.find((m) => m.name === name);
   Object.assign(state, { model: name, parts: fromDicts(chosen, chosen.start), context: {}, observed: null, edits: [] });
-  if (!chosen.events.includes(state.event)) state.event = chosen.events[0];
+  state.event = isImage(chosen.shape) ? "energy" : "peak"; // nearly every image has a pixel of full brightness
   if (state.mode === "edit" && !chosen.truth) state.mode = "compose";
   setModel(name);
 }

@@ -80,7 +80,7 @@ export function placedRows(box, model, parts, hands) {
   const add = element("button", { type: "button", id: "add-part", textContent: "Add a part" });
   add.addEventListener("click", () => hands.add());
   box.replaceChildren(...rows, add);
-  if (old) document.getElementById(old)?.focus();
+  if (old) (document.getElementById(old) ?? (old.startsWith("gone-") ? add : null))?.focus();
 }
 
 export const round = (value) => Math.round(value * 1000) / 1000;
@@ -126,6 +126,7 @@ function slider(a, context, change) {
   const tell = () => {
     range.disabled = !known.checked;
     shown.value = known.checked ? round(Number(range.value)) : "unknown";
+    range.ariaValueText = `${shown.value} ${known.checked ? a.unit : ""}`.trim();
   };
   const update = () => {
     tell();
