@@ -1,6 +1,7 @@
 """The five-minute start on a clean machine: a wheel, a fresh venv outside the checkout, docs/start.md line by line.
 
 python benchmarks/clean_walk.py            # says what is typed, what is seen, and the seconds of each line
+python benchmarks/clean_walk.py --record docs/results.md     # and writes it there, in the place of the last walk
 """
 
 from __future__ import annotations
@@ -12,21 +13,59 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+HEADING = "## A clean machine"
 BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--python", default="python3", help="the interpreter of the fresh venv")
+    arguments.add_argument("--record", type=Path, help="page to write what was typed and seen into")
     args = arguments.parse_args()
+    started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="clean_walk_") as place:
         wheel = build_wheel(Path(place) / "dist")
         walk = Path(place) / "walk"
         walk.mkdir()
-        raise SystemExit(subprocess.run(["bash", "-c", script(wheel, args.python)], cwd=walk, env=clean()).returncode)
+        code, lines = walked(script(wheel, args.python), walk, {str(wheel): wheel.name, f"{ROOT}/": ""})
+    if code == 0 and args.record is not None:
+        args.record.write_text(recorded(args.record.read_text(), lines, time.monotonic() - started))
+    raise SystemExit(code)
+
+
+def walked(text: str, place: Path, names: dict[str, str]) -> tuple[int, list[str]]:
+    """Run a script there: its exit code, and what was seen.  names: of what lies elsewhere in every run."""
+    seen = []
+    command = ["bash", "-c", f"exec 2>&1\n{text}"]
+    with subprocess.Popen(command, cwd=place, env=clean(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            for long, short in names.items():
+                line = line.replace(long, short)
+            if not line.startswith("WARNING: Location"):  # of this machine's indexes of packages
+                seen.append(line.rstrip())
+    return process.returncode, seen
+
+
+def recorded(page: str, lines: list[str], seconds: float) -> str:
+    """The page with this walk in the place of the last one, or at its end."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    about = f"{HEADING} ({time.strftime('%Y-%m-%d', time.gmtime())}, commit {commit.stdout.strip()})"
+    told = (
+        f"A wheel of this checkout, a fresh venv outside it, [start.md](start.md) line by line: {seconds:.0f} s in all."
+    )
+    how = "    python benchmarks/clean_walk.py --record docs/results.md"
+    section = "\n".join([about, "", how, "", told, "", "```text", *lines, "```", ""])
+    before, there, after = page.partition(HEADING)
+    if not there:
+        return f"{page.rstrip()}\n\n{section}"
+    _, more, rest = after.partition("\n## ")
+    return before + section + (f"\n## {rest}" if more else "")
 
 
 def build_wheel(out: Path) -> Path:

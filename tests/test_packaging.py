@@ -66,6 +66,15 @@ def test_the_wheel_runs_from_where_it_lies(wheel: Path, tmp_path: Path) -> None:
     assert np.array_equal(np.load(tmp_path / "x.npz")["x"], expected)
 
 
+def test_a_walk_is_recorded_in_the_place_of_the_last_one() -> None:
+    recorded = script("benchmarks/clean_walk.py").recorded
+    page = recorded("# Results\n\nfirst\n", ["$ one"], 3.0) + "\n## Next\n\nmore\n"
+    again = recorded(page, ["$ two"], 4.0)
+    assert again.startswith("# Results\n\nfirst\n\n## A clean machine (")
+    assert again.endswith("```text\n$ two\n```\n\n## Next\n\nmore\n")
+    assert "$ one" not in again
+
+
 def test_its_metadata_keeps_extras_apart(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     (name,) = [name for name in archive.namelist() if name.endswith("METADATA")]

@@ -42,7 +42,7 @@ class Composed:
         self, network: CompVAE, parts: Multiset, keys: Sequence[int] | None = None, context: Tensor | None = None
     ) -> None:
         """context: (1, E), None where the model takes none."""
-        self._network, self._parts, self._keys = network, parts, keys
+        self._parts, self._keys = parts, keys
         self._by_kind = network.decoder.aggregation.plain_sum and network.config.latent.blocks
         self._tile = Tile(network, parts, context, LIVE_TILE, by_part=True)
         self._source(0, torch.zeros(1, dtype=torch.int64))  # complains about keys now, not when it is decoded
