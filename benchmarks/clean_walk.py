@@ -56,9 +56,7 @@ def recorded(page: str, lines: list[str], seconds: float) -> str:
     """The page with this walk in the place of the last one, or at its end."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     about = f"{HEADING} ({time.strftime('%Y-%m-%d', time.gmtime())}, commit {commit.stdout.strip()})"
-    told = (
-        f"A wheel of this checkout, a fresh venv outside it, [start.md](start.md) line by line: {seconds:.0f} s in all."
-    )
+    told = f"A wheel, a fresh venv outside the checkout, [start.md](start.md) line by line: {seconds:.0f} s{busy()}."
     how = "    python benchmarks/clean_walk.py --record docs/results.md"
     section = "\n".join([about, "", how, "", told, "", "```text", *lines, "```", ""])
     before, there, after = page.partition(HEADING)
@@ -66,6 +64,11 @@ def recorded(page: str, lines: list[str], seconds: float) -> str:
         return f"{page.rstrip()}\n\n{section}"
     _, more, rest = after.partition("\n## ")
     return before + section + (f"\n## {rest}" if more else "")
+
+
+def busy() -> str:
+    """What else the machine did meanwhile."""
+    return f" (load average {os.getloadavg()[2]:.1f} on {os.cpu_count()} cores)"
 
 
 def build_wheel(out: Path) -> Path:

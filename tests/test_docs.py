@@ -65,6 +65,13 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
             run_shell(block.text)
 
 
+def test_every_block_says_what_it_is() -> None:
+    """A block without a language would be neither run nor excused."""
+    for page in PAGES:
+        opened = re.findall(r"^```(.*)$", page.read_text(), re.MULTILINE)[::2]
+        assert "" not in opened, page.name
+
+
 def test_the_harness_sees_blocks_and_what_fails_in_them(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("a\n```sh\ncompvae sample\n```\n<!-- not run: too slow -->\n```python\n1 / 0\n```\n")

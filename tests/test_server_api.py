@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -155,6 +156,13 @@ def test_answers_can_be_files(server: Running) -> None:
     assert np.array_equal(table.astype(np.float32), archive["x"])
     listed = ask(server, "sample", body).json()["x"]
     assert np.array_equal(np.array(listed, np.float32), archive["x"])
+
+
+def test_the_request_of_the_guide_is_answered(server: Running) -> None:
+    guide = (Path(__file__).parent.parent / "docs" / "deploy.md").read_text()
+    (body,) = re.findall(r"curl [^`]*?-d '([^']+)'", guide)
+    answer = server.client.post("/api/sample", content=body, headers={"content-type": "application/json"})
+    assert np.shape(answer.json()["x"]) == (5, 200)
 
 
 def test_the_same_bytes_alone_and_under_load(server: Running) -> None:

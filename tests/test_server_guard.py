@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -183,6 +184,23 @@ def test_the_command_refuses_what_is_not_safe(arguments: tuple[str, ...], code: 
     assert found == code
     assert said in told
     assert "Traceback" not in told
+
+
+def test_a_server_that_ends_breaks_off_what_takes_long() -> None:
+    """Whoever waits is told so, and no thread is left in torch: that would bring the process down."""
+    sites = [{"colour": "red", "x": 0.2, "y": -0.5}, {"colour": "blue", "x": -0.6, "y": 0.4}]
+    body = {"model": "colours", "parts": sites, "event": "energy", "quantile": 0.9999}
+    before = set(threading.enumerate())
+    with ThreadPoolExecutor(1) as pool:
+        with running(Catalogue.of(["colours"], Limits()), Limits(seconds=60)) as ending:
+            url = f"{ending.url}/api/tail"
+            waiting = pool.submit(httpx.post, url, json=body, timeout=100, trust_env=False)
+            while "compvae_requests_active 2" not in ending.client.get("/metrics").text:  # itself, and the long one
+                time.sleep(0.05)
+        answer = waiting.result(timeout=30)
+    assert answer.status_code == 503
+    assert "the server is ending" in answer.json()["error"]
+    assert not [one for one in set(threading.enumerate()) - before if one.name.startswith("compvae-")]
 
 
 def test_answers_are_sent_at_once(catalogue: Catalogue) -> None:

@@ -90,14 +90,14 @@ class _Desk:
         asked = read_sample(request, self.catalogue, self.limits)
         small = asked.served.joins and request.n <= LIVE_TILE
         group = (asked.served.name, request.noise) if small else None
-        job = Job(lambda: work.sample(asked, request), asked.deadline, group, (asked, request))
+        job = Job(lambda: work.sample(asked, request), asked.deadline, asked.abandoned, group, (asked, request))
         return _response(await self.live.do(job))
 
     async def do(
         self, lane: Lane, read: Callable[..., Asked], run: Callable[..., work.Answer], request: Any
     ) -> Response:
         asked = read(request, self.catalogue, self.limits)
-        return _response(await lane.do(Job(lambda: run(asked, request), asked.deadline)))
+        return _response(await lane.do(Job(lambda: run(asked, request), asked.deadline, asked.abandoned)))
 
 
 def _run_samples(jobs: Sequence[Job]) -> list[work.Answer]:

@@ -145,6 +145,10 @@ class Guard:
                 await exchange.answer(408, f"the request was not complete after {self.limits.seconds:g} s", {})
             else:
                 await exchange.answer(503, too_slow(self.limits.seconds), retry)
+        except asyncio.CancelledError:  # the server ends, and this request had its time to be done
+            if exchange.status:
+                raise
+            await exchange.answer(503, "the server is ending; try again in a moment", retry)
 
     def _admit(self, scope: Scope) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}

@@ -22,12 +22,19 @@ from compvae.server.metrics import Metrics
 __all__ = ["Job", "Lane"]
 
 
+ENDING = 60.0  # seconds for the work in hand: one tile of it, since nobody waits for more
+
+
 @dataclass(frozen=True)
 class Job:
-    """Something to do.  run: alone.  group: jobs of one group may be run together; None for none."""
+    """Something to do.  run: alone.  group: jobs of one group may be run together; None for none.
+
+    abandoned: set when nobody waits for it any longer; long work looks at it.
+    """
 
     run: Callable[[], Any]
     deadline: float
+    abandoned: threading.Event
     group: object = None
     detail: Any = None
 
@@ -38,7 +45,6 @@ class _Waiting:
     def __init__(self, job: Job, loop: asyncio.AbstractEventLoop) -> None:
         self.job, self.loop = job, loop
         self.future: asyncio.Future[Any] = loop.create_future()
-        self.abandoned = threading.Event()
 
     def tell(self, outcome: Any) -> None:
         """From the lane's thread: a value, or the exception it ended with."""
@@ -70,9 +76,9 @@ class Lane:
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer what waits, then end."""
+        """Answer what waits, then end.  A thread that is still in torch when Python ends brings the process down."""
         self._queue.put(None)
-        self._thread.join(timeout=self.limits.seconds)
+        self._thread.join(timeout=max(self.limits.seconds, ENDING))
 
     async def do(self, job: Job) -> Any:
         """Wait for a job; :class:`BusyError` at once where too many wait already."""
@@ -84,14 +90,14 @@ class Lane:
         try:
             return await waiting.future
         except asyncio.CancelledError:
-            waiting.abandoned.set()
+            job.abandoned.set()
             raise
 
     def _work(self) -> None:
         ended = False
         while not ended:
             batch, ended = self._collect()
-            batch = [one for one in batch if not one.abandoned.is_set()]
+            batch = [one for one in batch if not one.job.abandoned.is_set()]
             started = time.perf_counter()
             for group in _grouped(batch):
                 self._run(group)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from compvae.checks import number_array
@@ -23,12 +24,13 @@ __all__ = ["Asked", "read_edit", "read_infer", "read_sample", "read_tail", "read
 
 @dataclass(frozen=True)
 class Asked:
-    """A request that was read.  deadline: on time.monotonic's clock."""
+    """A request that was read.  deadline: on time.monotonic's clock.  abandoned: nobody waits for it any longer."""
 
     served: Served
     parts: Multiset
     context: Mapping[str, Any] | None
     deadline: float
+    abandoned: threading.Event = field(default_factory=threading.Event)
 
     @property
     def problem(self) -> Problem:

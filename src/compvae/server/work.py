@@ -160,7 +160,7 @@ def _rmse(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _check_time(asked: Asked) -> None:
-    if time.monotonic() > asked.deadline:
+    if asked.abandoned.is_set() or time.monotonic() > asked.deadline:
         raise TooSlowError(
             "this takes longer than a request may; ask for fewer wholes or parts, or a less extreme tail"
         )
