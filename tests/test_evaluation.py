@@ -319,7 +319,7 @@ def test_the_command_writes_one_document(whole: Path):
     code, out, err = call("evaluate", whole, *plan, *against, "--json", "--quiet")
     assert code == 0, err
     document = json.loads(out, parse_constant=pytest.fail)  # no NaN, no Infinity
-    assert set(document) == {"about", "measures", "comparisons"}
+    assert set(document) == {"about", "measures", "comparisons", "training"}
     assert document["about"]["problem"] == "sines"
     assert all(set(row) == KEYS for row in document["measures"])
     assert {row["of"] for row in document["measures"]} == {"model", "gaussian", "cvae", "truth"}
