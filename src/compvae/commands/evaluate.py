@@ -47,8 +47,8 @@ def evaluate(
     names = known_baselines(against, problem)
     plan = plan_for(problem, quick, n, compositions, _numbers(sizes))
     about = {"model": model, "problem": problem.name, "seed": seed, "minutes": minutes if names else None}
-    given = {"--sizes": sizes, "-n": n, "--compositions": compositions, "--seed": seed}
-    given = ({"--against": ",".join(names), "--minutes": minutes} if names else {}) | given
+    given: dict[str, object] = {"--against": ",".join(names), "--minutes": minutes} if names else {}
+    given |= {"--sizes": sizes, "-n": n, "--compositions": compositions, "--seed": seed}
     options = " ".join(f"{name} {value}" for name, value in given.items() if value is not None)
     about |= {"options": options + " --quick" * quick, "quick": quick, "version": compvae.__version__}
     result, stopped = Evaluation(about=about), 0
