@@ -26,7 +26,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "cvae": ({}, {"width": 128, "rate": 2e-3}, {"width": 256, "rate": 1e-3}),
     "matching": ({}, {"rate": 1e-3}, {"width": 384, "rate": 1e-3}),
     "flow": ({}, {"width": 64, "transforms": 4, "batch": 128}, {"transforms": 3, "rate": 1e-3, "batch": 128}),
-    "paper": ({}, {"rate": 3e-3}, {"rate": 1e-3, "batch": 256}),
+    "paper": ({}, {"rate": 1e-3}),
 }
 
 

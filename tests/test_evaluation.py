@@ -314,16 +314,23 @@ def test_data_without_a_known_truth_cannot_be_judged(whole: Path):
 
 
 def test_the_command_writes_one_document(whole: Path):
-    against = ("--against", "gaussian,cvae")
+    against = ("--against", "gaussian,paper")
     plan = ("--quick", "--sizes", 2, "--compositions", 3)
     code, out, err = call("evaluate", whole, *plan, *against, "--json", "--quiet")
     assert code == 0, err
     document = json.loads(out, parse_constant=pytest.fail)  # no NaN, no Infinity
-    assert set(document) == {"about", "measures", "comparisons"}
+    assert set(document) == {"about", "measures", "comparisons", "training"}
     assert document["about"]["problem"] == "sines"
     assert all(set(row) == KEYS for row in document["measures"])
-    assert {row["of"] for row in document["measures"]} == {"model", "gaussian", "cvae", "truth"}
-    assert {one["against"] for one in document["comparisons"]} == {"gaussian", "cvae"}
+    assert (
+        document["about"]["options"]
+        == "--against gaussian,paper --minutes 4.0 --sizes 2 --compositions 3 --seed 0 --quick"
+    )
+    assert {row["of"] for row in document["measures"]} == {"model", "gaussian", "paper", "truth"}
+    assert {row["of"] for row in document["measures"] if row["name"] == "bits in z"} == {"model", "paper"}
+    assert all({"step", "w_bits", "z_bits"} <= set(line) for line in document["training"]["paper"])
+    assert document["training"]["paper"]
+    assert {one["against"] for one in document["comparisons"]} == {"gaussian", "paper"}
     assert {one["verdict"] for one in document["comparisons"]} <= {"win", "tie", "loss"}
 
 

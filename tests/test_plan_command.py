@@ -108,6 +108,8 @@ def test_figures_show_what_they_are_given() -> None:
     median = axis.lines[0]
     np.testing.assert_allclose(median.get_ydata(orig=False)[:-1], np.quantile(plan.x, 0.5, axis=0), rtol=1e-6)
     assert axis.lines[1].get_ydata(orig=False)[0] == 3.0
+    shades = [patch.get_facecolor()[3] for patch in axis.get_legend().get_patches()]
+    assert len(shades) == len(set(shades)) == len(plan.fan.levels) // 2  # a reader can tell the bands apart
     (axis,) = loads.diversity_curve(plan.scale, plan.diversity).axes
     assert axis.get_ylabel() == "P95 peak (kW a home)"
     np.testing.assert_allclose(axis.lines[0].get_ydata(orig=False), [one.demand.value for one in plan.diversity])

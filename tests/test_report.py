@@ -22,7 +22,7 @@ from compvae.evaluation.properties import departures, order
 from compvae.model import CompVAE
 from compvae.presets import preset
 from compvae.report import report, write_report
-from compvae.report.claims import VERDICTS, claims, number
+from compvae.report.claims import VERDICTS, claims, number, rounded
 from compvae.report.facts import Subject, headlines, reproduction
 from compvae.report.measures import shown_below, versus
 from compvae.storage import Provenance
@@ -138,7 +138,7 @@ def test_what_a_file_says_is_escaped_and_what_was_measured_is_shown(pages: dict[
     assert "<b>&" not in text
     assert "&lt;b&gt;&amp;" in text
     for measured in ("relED", "edit remove", "off-manifold", "period", "bits in w", "order"):
-        assert f'class="group">{measured} ' in text
+        assert f"<caption><b>{measured}</b> " in text
     assert "Measured with --quick" in text
 
 
@@ -148,7 +148,7 @@ def test_a_report_shows_what_an_evaluation_measures(run: Path, pages: dict[str, 
     plan = replace(plan_for(subject.problem, quick=True, sizes=(1,)), edited=())
     rows, text = evaluate(subject.model, plan).measures, pages["sines"].read_text()
     assert {"relED", "C2ST", "off-manifold", "bits in w", "order"} <= {row.name for row in rows}
-    assert all(number(row) in text for row in rows)
+    assert all(part in text for row in rows for part in rounded(row))
     assert "<td>independent</td>" in text
     assert "of the sum of parts drawn alone against ours" in text
 
@@ -184,9 +184,12 @@ def test_the_model_stands_above_the_baselines_it_is_compared_with() -> None:
         ("flow", "win"),
         ("cvae", "win"),
     ]
-    below = shown_below(found)
-    assert below["moment skew"] == [skew]
-    assert [row.of for row in below["relED"]] == ["model", "model", "independent"]
+    below = {table.name: table for table in shown_below(found)}
+    assert below["moment skew"].lines == {"flow": [skew]}
+    relative = below["relED"]
+    assert relative.sizes == [2, 100]
+    assert relative.lines == {"model": ROWS[:2], "independent": [ROWS[2], None]}
+    assert relative.floors == [0.002, 0.002]
     assert versus(Evaluation()) == []
 
 
@@ -227,17 +230,28 @@ def test_other_claims() -> None:
     w = Row(name="bits in w", value=100.0, se=1.0)
     assert verdicts(w, Row(name="bits in z", value=10.0, se=1.0))[labour] == "holds"
     assert verdicts(w, Row(name="bits in z", value=99.0, se=1.0))[labour] == "does not hold"
-    assert verdicts(w, Row(name="bits in z", value=0.0, se=0.0))[labour] == "does not apply"
+    none = Row(name="bits in z", value=0.0, se=0.0)
+    assert verdicts(w, none)[labour] == "does not apply"
+    paper = [Row(of="paper", name=f"bits in {latent}", value=value, se=1.0) for latent, value in (("w", 9), ("z", 30))]
+    assert verdicts(w, none, *paper)[labour] == "does not hold"  # of the paper's model, ours having no z
     assert verdicts(Row(name="order", K=4, value=1e-9))["The order of the parts does not matter"] == "does not hold"
     assert set(verdicts().values()) == {"not measured"}
+
+
+@pytest.mark.parametrize(
+    ("value", "se", "expected"),
+    [(0.00322, 0.0007, "0.0032 ± 0.0014"), (81.23, 2.0, "81.2 ± 4.0"), (120.0, 55.0, "120 ± 110"), (0.5, None, "0.5")],
+)
+def test_a_number_has_the_digits_its_error_leaves(value: float, se: float | None, expected: str) -> None:
+    assert number(Row(name="relED", value=value, se=se)).replace("\N{NO-BREAK SPACE}", " ") == expected
 
 
 def test_headlines_are_the_worst() -> None:
     shown = headlines([*ROWS, Row(name="relED", K=16, value=0.001, se=0.001)], problems.get("sines"))
     assert [(one.value.replace("\N{NO-BREAK SPACE}", " ")) for one in shown] == [
-        "0.005 ± 0.002",
-        "0.2 ± 0.02",
-        "0.3 ± 0.02",
+        "0.0050 ± 0.0020",
+        "0.200 ± 0.020",
+        "0.300 ± 0.020",
     ]
 
 
@@ -247,12 +261,16 @@ def test_headlines_are_the_worst() -> None:
 def test_the_command_writes_a_page_from_measures(run: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.json"
     win = Comparison(against="flow", name="relED", K=2, value=-0.1, se=0.01, n=8, verdict="win")
-    rows.write_text(Evaluation(about={"problem": "sines"}, measures=ROWS, comparisons=[win]).model_dump_json())
+    about = {"problem": "sines", "options": "--against flow --minutes 4"}
+    found = Evaluation(about=about, measures=ROWS, comparisons=[win], training={"paper": LINES})
+    rows.write_text(found.model_dump_json())
     out = tmp_path / "page.html"
     code, told, err = call("report", run / "model", "--evaluation", rows, "--out", out, "--json")
     assert code == 0, err
     assert json.loads(told) == {"report": str(out)}
     assert "figure-training" in out.read_text()  # the metrics beside the model's directory were found
+    assert "figure-labour" in out.read_text()
+    assert f"{run}/model --against flow --minutes 4 --json &gt; {rows}" in out.read_text()
     assert f"--evaluation {rows}" in out.read_text()
     assert "Against baselines" in out.read_text()
 

@@ -22,6 +22,7 @@ __all__ = ["Generated", "Tile", "generate"]
 
 TILE = 256  # rows the networks see at once
 TILE_NUMBERS = 2**18  # parts times pixels, or parts times coordinates of w, of a tile
+FEWEST = 4  # parts that a tile is made for at least: what is done to each pixel after the sum costs as much as 4 parts
 
 
 @dataclass(frozen=True)
@@ -92,4 +93,4 @@ def _height(model: CompVAE, composition: Multiset) -> int:
     if model.decoder.aggregation.plain_sum and model.config.parts.countable:
         return TILE
     each = model.decoder.n_pixels or model.config.latent.w
-    return max(1, min(TILE, TILE_NUMBERS // (composition.size * each)))
+    return max(1, min(TILE, TILE_NUMBERS // (max(composition.size, FEWEST) * each)))

@@ -70,11 +70,16 @@ class Paper:
         self.model, self.metrics = run.model, run.metrics
         return self
 
-    def sample(self, parts: object, n: int, seed: int = 0, context: Context | None = None) -> np.ndarray:
-        """n wholes of one composition, float32 (n, *shape)."""
+    @property
+    def trained(self) -> Model:
+        """The model, once it is fitted."""
         if self.model is None:
             raise ConfigError("baseline paper has not been fitted yet")
-        return self.model.sample(parts, n, seed, context)
+        return self.model
+
+    def sample(self, parts: object, n: int, seed: int = 0, context: Context | None = None) -> np.ndarray:
+        """n wholes of one composition, float32 (n, *shape)."""
+        return self.trained.sample(parts, n, seed, context)
 
 
 def _last_step(config: RunConfig) -> Callable[[], None]:

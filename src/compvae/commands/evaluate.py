@@ -47,7 +47,11 @@ def evaluate(
     names = known_baselines(against, problem)
     plan = plan_for(problem, quick, n, compositions, _numbers(sizes))
     about = {"model": model, "problem": problem.name, "seed": seed, "minutes": minutes if names else None}
-    result, stopped = Evaluation(about={**about, "quick": quick, "version": compvae.__version__}), 0
+    given: dict[str, object] = {"--against": ",".join(names), "--minutes": minutes} if names else {}
+    given |= {"--sizes": sizes, "-n": n, "--compositions": compositions, "--seed": seed}
+    options = " ".join(f"{name} {value}" for name, value in given.items() if value is not None)
+    about |= {"options": options + " --quick" * quick, "quick": quick, "version": compvae.__version__}
+    result, stopped = Evaluation(about=about), 0
     with Signals() as signals, _Watch(signals, show=not quiet) as watch:
         length: dict[str, Any] = {"steps": QUICK_STEPS} if quick else {"minutes": minutes}
         budgets = {name: Budget(seed=seed, watch=watch, **length) for name in names}

@@ -64,8 +64,11 @@ class PlacedDecoder(Decoder):
         return torch.einsum("bkpf,bkf->bkp", self._basis(padded, places, code), self._coefficients(code, padded.kind))
 
     def _basis(self, padded: PaddedParts, places: Tensor, like: Tensor) -> Tensor:
-        """b(place - place_i), (B, K, P, basis).  places: (P, F)."""
-        offset = places - padded.features.to(like.dtype)[:, :, None]
+        """b(place - place_i), (B, K, P, basis), or (1, K, P, basis) for rows of one composition.  places: (P, F)."""
+        stands = (
+            padded.features[:1] if padded.features.stride(0) == 0 else padded.features
+        )  # repeated: see batch.repeat
+        offset = places - stands.to(like.dtype)[:, :, None]
         offset = torch.cat([offset, (offset**2).sum(-1, keepdim=True)], -1)
         return torch.cat([offset, torch.tanh(self.basis(offset))], -1)
 

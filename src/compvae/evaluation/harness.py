@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from compvae import problems
-from compvae.baselines import Budget, Independent, Sampler, fitted
+from compvae.baselines import Budget, Independent, Paper, Sampler, fitted
 from compvae.baselines.base import Context, Watch, unwatched
 from compvae.compose import Model
 from compvae.errors import ConfigError
@@ -31,6 +31,8 @@ MOST_SUMMED = 100  # parts drawn one by one
 COMPARED = ("relED", "C2ST", "off-manifold")
 NOT_FINITE = "not finite"  # share of samples with a NaN or an infinity; such a composition has no other measure
 INFORMATION = 256  # wholes for the bits in w and z
+TRAINED = ("step", "w_bits", "z_bits", "x", "bound")  # of a line of metrics.jsonl
+LINES = 100  # of them, about
 SAMPLED, TRUE, EDITED, INFORMED = range(4)  # what seeds are derived for
 
 Cases = dict[str, list[Judged]]
@@ -73,10 +75,9 @@ def evaluate(
     result = Evaluation() if into is None else into
     evaluate_samplers(samplers, problem, plan, seed, watch, result)
     _evaluate_edits(model, problem, plan, seed, watch, result)
-    watch("bits in w and z", 0, 1)
-    information = bits(model.network, problem, INFORMATION, derived(seed, INFORMED))
-    _add(result, MODEL, None, {"bits in w": [Judged(information.w)], "bits in z": [Judged(information.z)]})
-    watch("bits in w and z", 1, 1)
+    for number, (name, sampler) in enumerate(samplers.items(), 1):
+        _inform(result, name, sampler, problem, derived(seed, INFORMED))
+        watch("bits in w and z", number, len(samplers))
     size = len(shown_parts(problem))
     _add(result, MODEL, size, {"order": [order(model, problem, derived(seed, INFORMED))]})
     _add(result, TRUTH, size, {name: [found] for name, found in departures(problem, seed).items()})
@@ -120,6 +121,17 @@ def _judged(reference: Reference, x: np.ndarray) -> Mapping[str, Judged]:
         return reference.judge(x)
     undefined = Judged(Measured(math.nan, math.nan, len(x)))
     return {NOT_FINITE: Judged(mean_of(broken)), **dict.fromkeys(COMPARED, undefined)}
+
+
+def _inform(result: Evaluation, name: str, sampler: Sampler, problem: Problem, seed: int) -> None:
+    """Bits in the latents of whoever has them; of one that was trained here, along its training too."""
+    if isinstance(sampler, Paper):
+        kept = sampler.metrics[:: max(1, len(sampler.metrics) // LINES)]
+        result.training[name] = [{key: line[key] for key in TRAINED if key in line} for line in kept]
+        sampler = sampler.trained
+    if isinstance(sampler, Model):
+        found = bits(sampler.network, problem, INFORMATION, seed)
+        _add(result, name, None, {"bits in w": [Judged(found.w)], "bits in z": [Judged(found.z)]})
 
 
 def _add(result: Evaluation, of: str, size: int | None, cases: Mapping[str, Sequence[Judged]]) -> None:

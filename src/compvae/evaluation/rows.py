@@ -1,6 +1,7 @@
 """What an evaluation says: rows of measures, paired comparisons, and the JSON document that holds both.
 
-{"about": {..}, "measures": [{"of", "name", "K", "value", "se", "floor", "n"}, ..], "comparisons": [..]}
+{"about": {..}, "measures": [{"of", "name", "K", "value", "se", "floor", "n"}, ..], "comparisons": [..],
+ "training": {"paper": [{"step", "w_bits", "z_bits", "x", "bound"}, ..]}}
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class Evaluation(BaseModel):
     """What has been measured so far: whoever is interrupted keeps it.
 
     about: the model, its problem, seed and minutes, as the command was given them.
+    training: of baselines that have latents, lines of their metrics.jsonl: bits in w and z along training.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -78,6 +80,7 @@ class Evaluation(BaseModel):
     about: dict[str, Any] = {}
     measures: list[Row] = []
     comparisons: list[Comparison] = []
+    training: dict[str, list[dict[str, Any]]] = {}
 
 
 def read_evaluation(path: Path) -> Evaluation:

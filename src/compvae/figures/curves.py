@@ -86,7 +86,7 @@ def edit(frame: Frame, observed: np.ndarray, edited: np.ndarray, exact: np.ndarr
     after.plot(frame.time, exact, color=TRUTH, linewidth=2.4, alpha=PALE, label="exact")
     after.plot(frame.time, edited, color=MODEL, label="model")
     after.set_title(done)
-    legend_above(after)
+    figure.legend(*after.get_legend_handles_labels(), ncols=2, loc="outside upper right")  # beside no title
     frame_axes(axes, frame)
     return figure
 

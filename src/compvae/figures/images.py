@@ -85,8 +85,9 @@ def _grid(rows: Sequence[str], columns: Sequence[str]) -> tuple[Figure, np.ndarr
 
 
 def _bare(axis: Axes) -> None:
+    """No ticks, and a frame: a white image is seen on a white page, a black one on a black page."""
     axis.set(xticks=[], yticks=[], aspect="equal")
-    axis.spines[:].set_visible(False)
+    axis.spines[:].set(visible=True, linewidth=0.4)
 
 
 def _show(axis: Axes, image: np.ndarray) -> None:
@@ -96,7 +97,6 @@ def _show(axis: Axes, image: np.ndarray) -> None:
 
 def _place(axis: Axes, sites: Sequence[Site]) -> None:
     axis.set(xlim=(-1, 1), ylim=(1, -1))  # rows count downward
-    axis.spines[:].set_visible(True)
     for colour, column, row in sites:
         face = {"green": "lime"}.get(colour, colour)  # (0, 1, 0), which matplotlib knows by another name
         axis.plot(column, row, "o", markersize=7, markerfacecolor=face, markeredgecolor=INK, markeredgewidth=0.6)

@@ -149,7 +149,9 @@ def _bands(axis: Axes, edges: np.ndarray, fan: Fan, colour: str) -> None:
     for index in range(pairs):
         low, high = (_stepped(edges, fan.values[i])[1] for i in (index, -1 - index))
         label = f"P{100 * fan.levels[index]:g} to P{100 * fan.levels[-1 - index]:g}"
-        axis.fill_between(edges, low, high, step="post", color=colour, alpha=PALE, linewidth=0, label=label)
+        axis.fill_between(edges, low, high, step="post", color=colour, alpha=PALE, linewidth=0)
+        shade = 1 - (1 - PALE) ** (index + 1)  # as it looks where it lies on the wider ones
+        axis.fill_between([], [], [], color=colour, alpha=shade, linewidth=0, label=label)
     axis.step(*_stepped(edges, fan.values[pairs]), where="post", color=colour, label="median")
 
 

@@ -5,14 +5,16 @@ A verdict is one of ``VERDICTS``; each claim says the rule by which it was reach
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from compvae.evaluation.rows import Row, named, split
+from compvae.baselines import Paper
+from compvae.evaluation.rows import MODEL, Row, named, split
 from compvae.problems import Problem
 
-__all__ = ["VERDICTS", "Claim", "claims"]
+__all__ = ["VERDICTS", "Claim", "claims", "number", "rounded"]
 
 VERDICTS = ("holds", "partly", "does not hold", "not measured", "does not apply")
 HOLDS, PARTLY, FAILS, UNKNOWN, APART = VERDICTS
@@ -47,7 +49,16 @@ def claims(rows: Sequence[Row], problem: Problem) -> list[Claim]:
 
 def number(row: Row) -> str:
     """A value with two standard errors."""
-    return _unbroken(f"{row.value:.3g} ± {row.error:.2g}" if row.se else f"{row.value:.3g}")
+    value, error = rounded(row)
+    return _unbroken(f"{value} ± {error}") if error else value
+
+
+def rounded(row: Row) -> tuple[str, str]:
+    """A value and two standard errors, both to two digits of the error; "" where it is not known or 0."""
+    if not row.se:
+        return f"{row.value:.3g}", ""
+    digits = max(0, 1 - math.floor(math.log10(row.error)))
+    return f"{row.value:.{digits}f}", f"{row.error:.{digits}f}"
 
 
 def _at(row: Row) -> str:
@@ -108,15 +119,21 @@ def _distances(found: Sequence[Row]) -> Found:
 
 
 def _labour(rows: Sequence[Row], problem: Problem) -> Found:
-    in_w, in_z = named(rows, "bits in w"), named(rows, "bits in z")
-    if not in_w or not in_z:
-        return "-", UNKNOWN
-    w, z = in_w[0], in_z[0]
-    text = f"{number(w)} bits in w, {number(z)} in z"
-    if not z.value:
-        return f"{text}: this model has no z", APART
-    assert w.value is not None
-    return text, HOLDS if w.value - z.value > w.error + z.error else FAILS
+    """Of the model where it has a z, else of the paper's configuration trained beside it, else not at all."""
+    said, verdict = [], UNKNOWN
+    for of, who in ((MODEL, "this model"), (Paper.name, "the paper's configuration, narrowed")):
+        in_w, in_z = named(rows, "bits in w", of), named(rows, "bits in z", of)
+        if not in_w or not in_z:
+            continue
+        w, z = in_w[0], in_z[0]
+        assert w.value is not None
+        if z.value:
+            said.append(f"{who}: {number(w)} bits in w, {number(z)} in z")
+            verdict = HOLDS if w.value - z.value > w.error + z.error else FAILS
+            break
+        said.append(f"{who}: {number(w)} bits in w, and it has no z")
+        verdict = APART
+    return "; ".join(said) or "-", verdict
 
 
 def _not_the_sum(rows: Sequence[Row], problem: Problem) -> Found:

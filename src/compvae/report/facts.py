@@ -13,7 +13,7 @@ from compvae import problems
 from compvae.api import load
 from compvae.compose import Model
 from compvae.errors import ConfigError
-from compvae.evaluation.rows import Row, named, split
+from compvae.evaluation.rows import Evaluation, Row, named, split
 from compvae.problems import Problem
 from compvae.report.claims import number
 from compvae.train.observers import read_metrics
@@ -95,7 +95,9 @@ def headlines(rows: Sequence[Row], problem: Problem) -> list[Headline]:
     return found
 
 
-def reproduction(subject: Subject, quick: bool, seed: int, evaluation: Path | None) -> list[str]:
+def reproduction(
+    subject: Subject, quick: bool, seed: int, evaluation: Path | None = None, found: Evaluation | None = None
+) -> list[str]:
     """Commands that make this model and this page, where they are known."""
     notes, commands, name = subject.model.provenance.notes, [], subject.name
     steps = notes.get("steps", "").split(" of ")[-1]
@@ -107,5 +109,7 @@ def reproduction(subject: Subject, quick: bool, seed: int, evaluation: Path | No
         )
     options = f" --seed {seed}" + (" --quick" if quick else "")
     if evaluation is not None:
+        measured = "" if found is None else found.about.get("options", "")
+        commands.append(f"compvae evaluate {shlex.quote(name)} {measured} --json > {shlex.quote(str(evaluation))}")
         options += f" --evaluation {shlex.quote(str(evaluation))}"
     return [*commands, f"compvae report {shlex.quote(name)}{options} --out report.html"]

@@ -19,6 +19,7 @@ SITES = 3  # of the five, where a few are enough
 REALISATIONS = 4
 TILED = 9  # images of a kind in the figure of the tail
 QUANTILE = 0.99
+MAGNIFIED = 10  # the difference of an edited image to the exact one
 
 
 def image_exhibits(model: Model, problem: Problem, seed: int) -> Iterator[Exhibit]:
@@ -72,15 +73,16 @@ def _growing(model: Model, seen: Observation, seed: int) -> Exhibit:
 
 def _edit(model: Model, seen: Observation) -> Exhibit:
     edited, exact = last_removed(model, seen)
-    shown = np.stack([seen.x[0], edited, exact, np.abs(edited - exact)])
+    off = np.abs(edited - exact)
+    shown = np.stack([seen.x[0], edited, exact, MAGNIFIED * off])
     name = seen.parts[-1]["colour"]
     return Exhibit(
         "edit",
         "An edit and its exact counterfactual",
         "Four images: observed, edited by the model, the exact answer, and the difference of the last two.",
-        f"The {name} site is removed from an observed image. Largest difference {shown[3].max():.2f}, "
-        f"mean {shown[3].mean():.3f}, of values from 0 to 1.",
-        images.grid([""], ["observed", "model", "exact", "difference"], shown[None]),
+        f"The {name} site is removed from an observed image. Largest difference {off.max():.2f}, "
+        f"mean {off.mean():.3f}, of values from 0 to 1; drawn {MAGNIFIED} times as large.",
+        images.grid([""], ["observed", "model", "exact", f"difference, x {MAGNIFIED}"], shown[None]),
     )
 
 

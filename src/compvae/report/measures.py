@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compvae.evaluation.rows import MODEL, Evaluation, Row
 
-__all__ = ["MEANINGS", "Cell", "Versus", "shown_below", "versus"]
+__all__ = ["MEANINGS", "Cell", "Table", "Versus", "shown_below", "versus"]
 
 MEANINGS = {
     "relED": "relative energy distance of samples to exact ones; 0 is exact",
@@ -54,6 +55,30 @@ class Versus:
     cells: dict[int, Cell | None]
 
 
+@dataclass(frozen=True)
+class Table:
+    """One measure.  sizes: K, None for the training range.  floors: by K.  lines: rows by K, of each that was judged.
+
+    n: samples of each composition that it looked at.
+    """
+
+    name: str
+    sizes: list[int | None]
+    floors: list[float | None]
+    lines: dict[str, list[Row | None]]
+    n: str
+
+    @classmethod
+    def of(cls, name: str, rows: Sequence[Row]) -> Table:
+        """rows: of that measure."""
+        sizes = sorted({row.K for row in rows}, key=lambda size: size or 0)
+        floors = {row.K: row.floor for row in reversed(rows)}  # the first that is judged has the last word
+        known = {(row.of, row.K): row for row in rows}
+        lines = {who: [known.get((who, size)) for size in sizes] for who in dict.fromkeys(row.of for row in rows)}
+        counts = sorted({row.n for row in rows if row.n is not None})
+        return cls(name, sizes, [floors[size] for size in sizes], lines, ", ".join(map(str, counts)))
+
+
 def versus(found: Evaluation) -> list[Versus]:
     """A line for the model and one for each baseline, by each measure in which they are compared."""
     verdicts = {(one.name, one.against, one.K): one.verdict for one in found.comparisons}
@@ -69,11 +94,11 @@ def versus(found: Evaluation) -> list[Versus]:
     return [Versus(of, name, {size: cell(name, of, size) for size in sizes}) for name in names for of in who]
 
 
-def shown_below(found: Evaluation) -> dict[str, list[Row]]:
-    """Rows by measure, in the order in which measures first come; of baselines those that are not compared above."""
+def shown_below(found: Evaluation) -> list[Table]:
+    """Measures in the order in which they first come; of baselines those that are not compared above."""
     compared = {(one.name, one.against) for one in found.comparisons}
     groups: dict[str, list[Row]] = {}
     for row in sorted(found.measures, key=lambda row: row.of != MODEL):
         if (row.name, row.of) not in compared:
             groups.setdefault(row.name, []).append(row)
-    return groups
+    return [Table.of(name, rows) for name, rows in groups.items()]

@@ -11,7 +11,7 @@ from compvae.evaluation import Evaluation, evaluate, plan_for, read_evaluation
 from compvae.extras import need
 from compvae.figures import inline_svg
 from compvae.files import reason, write_atomic
-from compvae.report.claims import claims, number
+from compvae.report.claims import claims, rounded
 from compvae.report.exhibits import exhibits
 from compvae.report.facts import Subject, facts, headlines, reproduction
 from compvae.report.measures import MEANINGS, shown_below, versus
@@ -39,7 +39,7 @@ def write_report(
     say("measuring" if evaluation is None else "reading the evaluation")
     found = _measured(subject, quick, seed) if evaluation is None else _read(evaluation, subject)
     say("drawing")
-    page = report(subject, found, seed, reproduction(subject, quick, seed, evaluation), quick)
+    page = report(subject, found, seed, reproduction(subject, quick, seed, evaluation, found), quick)
     try:
         write_atomic(out, page.encode())
     except OSError as error:
@@ -77,10 +77,10 @@ def report(subject: Subject, found: Evaluation, seed: int, commands: Sequence[st
         measures=shown_below(found),
         versus=versus(found),
         meanings=MEANINGS,
-        number=number,
+        rounded=rounded,
         exhibits=[
             (one, jinja.utils.markupsafe.Markup(inline_svg(one.figure, one.name, one.alt)))
-            for one in exhibits(subject.model, problem, rows, subject.lines, seed)
+            for one in exhibits(subject.model, problem, found, subject.lines, seed)
         ],
         commands=commands,
         quick=quick or bool(found.about.get("quick")),
