@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from compvae.commands.bench import bench
 from compvae.commands.data import data
 from compvae.commands.evaluate import evaluate
 from compvae.commands.generating import sample, tail
@@ -149,7 +150,7 @@ def train(
         raise typer.Exit(128 + outcome.stopped)
 
 
-for command in (sample, infer, edit, tail, plan, evaluate, report, serve, data):
+for command in (sample, infer, edit, tail, plan, evaluate, report, serve, bench, data):
     app.command()(command)
 
 

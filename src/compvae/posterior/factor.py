@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from compvae.batch import Batch
-from compvae.dense import Correlated, DenseNormal, Linearised, jacobian, root_of
+from compvae.dense import Correlated, DenseNormal, Linearised, damped_step, jacobian, root_of
 from compvae.distributions import Normal
 from compvae.posterior.climbing import Place, climb
 
@@ -54,9 +54,7 @@ class _Place(Place):
 
     def step(self, damping: Tensor) -> Tensor:
         """Where to go from here, (B, Z).  damping: (B,)."""
-        diagonal = self.seen.diagonal(dim1=1, dim2=2)
-        damped = self.seen + torch.diag_embed(damping[:, None] * diagonal)
-        return torch.cholesky_solve(self.slope[..., None], root_of(damped))[..., 0]
+        return damped_step(self.seen, self.slope, damping)
 
 
 def _look(above: Above, u: Tensor) -> _Place:
