@@ -39,6 +39,7 @@ app = typer.Typer(
     help="A programmable generative model: sample wholes from their parts.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich takes as long to import as all the rest of --help
 )
 
 
