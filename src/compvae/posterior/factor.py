@@ -45,7 +45,7 @@ class Above:
 def factor_at_peak(above: Above, rounds: int) -> Correlated:
     """q(z | ..), over (B, Z), the same in all rows of a group."""
     start = torch.zeros_like(above.prior.mean, dtype=torch.float64)
-    peak = climb(lambda u: _look(above, u), start, rounds)
+    peak = climb(lambda u: _look(above, u), start, rounds, torch.finfo(above.prior.mean.dtype).eps)
     return DenseNormal(above.prior, peak.at.to(above.prior.mean.dtype), peak.seen)
 
 

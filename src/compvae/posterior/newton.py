@@ -65,7 +65,8 @@ class NewtonPosterior(Posterior):
             seen = given.linearise(prior.mean + deviation * v.view_as(prior.mean).to(prior.mean.dtype), pixels)
             return (_Wide if wide else _Place).of(v, x, seen, deviation.flatten(1), weight)
 
-        peak = climb(look, torch.zeros_like(prior.mean, dtype=torch.float64).flatten(1), self._rounds())
+        start = torch.zeros_like(prior.mean, dtype=torch.float64).flatten(1)
+        peak = climb(look, start, self._rounds(), torch.finfo(prior.mean.dtype).eps)
         found = ObservedNormal if wide else DenseNormal
         return found(prior, peak.at.to(prior.mean.dtype), peak.seen)
 
