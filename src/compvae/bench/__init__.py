@@ -8,7 +8,7 @@ from compvae.bench.inference import inference
 from compvae.bench.rows import Row, Scope, about, document, table
 from compvae.bench.sampling import sampling
 from compvae.bench.startup import startup
-from compvae.bench.training import paper, training
+from compvae.bench.training import data, paper, posteriors, processes, sizes, training, widths
 from compvae.errors import ConfigError
 
 __all__ = ["DEFAULT", "SECTIONS", "Row", "Scope", "about", "chosen", "document", "measure", "table"]
@@ -19,6 +19,11 @@ SECTIONS: dict[str, Callable[[Scope], list[Row]]] = {
     "inference": inference,
     "startup": startup,
     "paper": paper,
+    "sizes": sizes,
+    "posteriors": posteriors,
+    "widths": widths,
+    "data": data,
+    "processes": processes,
 }
 DEFAULT = "training,sampling,inference,startup"
 

@@ -31,7 +31,10 @@ from compvae.train.schedule import RECIPES
 from compvae.train.settings import resolve
 from compvae.train.step import optimiser_for, train_step
 
-__all__ = ["configured", "mixed", "paper", "sized", "stepper", "training"]
+__all__ = [
+    "configured", "data", "mixed", "paper", "posteriors", "processes", "sized", "sizes", "stepper", "training",
+    "widths",
+]  # fmt: skip
 
 Kind = Literal["graph", "collapsed"]
 SECTION, PAPER = "training", "paper"
@@ -77,8 +80,8 @@ def stepper(config: ModelConfig, batch: Batch, seed: int) -> Callable[[], object
 
 def training(scope: Scope) -> list[Row]:
     """All comparisons of the small model, and two processes against one."""
-    found = [*_against_size(scope), *_posteriors(scope), *_widths(scope), *_data(scope)]
-    return found if scope.quick else [*found, *_processes(scope)]
+    found = [*sizes(scope), *posteriors(scope), *widths(scope), *data(scope)]
+    return found if scope.quick else [*found, *processes(scope)]
 
 
 def paper(scope: Scope) -> list[Row]:
@@ -97,15 +100,15 @@ def paper(scope: Scope) -> list[Row]:
     return found
 
 
-def _against_size(scope: Scope) -> list[Row]:
+def sizes(scope: Scope) -> list[Row]:
     """Both posteriors against K, beside the collapsed one at K = 4."""
     problem = problems.get("sines")
-    sizes = (1, 4, 16) if scope.quick else (1, 4, 16, 64, 200)
+    plan = (1, 4, 16) if scope.quick else (1, 4, 16, 64, 200)
     rows = 16 if scope.quick else 64
     cases: dict[str, Callable[[], object]] = {}
     counts: dict[str, dict[str, float]] = {}
     for kind in ("collapsed", "graph"):
-        for size in sizes:
+        for size in plan:
             batch, name = sized(problem, size, rows, scope.seed), f"{kind}, K {size}, batch {rows}"
             cases[name] = stepper(configured(kind), batch, scope.seed)
             counts[name] = {"operations": operations(cases[name])}
@@ -114,7 +117,7 @@ def _against_size(scope: Scope) -> list[Row]:
     return rows_of(SECTION, cases, f"collapsed, K 4, batch {rows}", scope.turns, counts)
 
 
-def _posteriors(scope: Scope) -> list[Row]:
+def posteriors(scope: Scope) -> list[Row]:
     """Graph over collapsed with K mixed in 1..16, against the batch."""
     problem, found = problems.get("sines"), list[Row]()
     for rows in (16,) if scope.quick else (16, 64, 256):
@@ -128,7 +131,7 @@ def _posteriors(scope: Scope) -> list[Row]:
     return found
 
 
-def _widths(scope: Scope) -> list[Row]:
+def widths(scope: Scope) -> list[Row]:
     """Graph over collapsed against the width of the networks."""
     problem, found = problems.get("sines"), list[Row]()
     for width in (64,) if scope.quick else (64, 256, 512):
@@ -152,7 +155,7 @@ def _some_steps(kind: Kind, width: int = 256, size: int = 0, rows: int = 64) -> 
         step()
 
 
-def _data(scope: Scope) -> list[Row]:
+def data(scope: Scope) -> list[Row]:
     """Drawing the data of a step beside the whole step, for the small presets."""
     found: list[Row] = []
     for name in ("sines",) if scope.quick else ("sines", "colours", "households"):
@@ -171,7 +174,7 @@ def _data(scope: Scope) -> list[Row]:
     return found
 
 
-def _processes(scope: Scope) -> list[Row]:
+def processes(scope: Scope) -> list[Row]:
     """The same steps in two processes and in one; the clock on the wall, since the work is done by children."""
 
     def seconds(devices: int) -> float:

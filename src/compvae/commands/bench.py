@@ -18,7 +18,11 @@ __all__ = ["bench"]
 
 def bench(
     only: Annotated[
-        str, typer.Option(help="Sections: training, sampling, inference, startup; paper (143M parameters, minutes).")
+        str,
+        typer.Option(
+            help="Sections: training (or of it: sizes, posteriors, widths, data, processes), sampling, inference, "
+            "startup, paper (143M parameters, minutes)."
+        ),
     ] = "training,sampling,inference,startup",
     rounds: Annotated[int, typer.Option(min=1, help="Turns of every comparison; their median is told.")] = 9,
     quick: Annotated[bool, typer.Option("--quick", help="Little of everything: shows that all works.")] = False,
