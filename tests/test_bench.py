@@ -125,14 +125,14 @@ class Bowl(Place):
     """The bottom of sum_d (v_d - goal_d)^4, which Newton's steps approach by a third of the way each."""
 
     def step(self, damping: Tensor) -> Tensor:
-        return self.slope / (self.seen + damping[:, None])
+        return self.slope / (self.seen[:, 0] + damping[:, None])
 
 
 def looker(goal: Tensor, looks: list[int]) -> Callable[[Tensor], Bowl]:
     def look(v: Tensor) -> Bowl:
         looks.append(len(v))
         gap = v - goal
-        return Bowl(v, (gap**4).sum(1), -4 * gap**3, 12 * gap**2 + 1e-12)
+        return Bowl(v, (gap**4).sum(1), -4 * gap**3, 12 * gap[:, None] ** 2 + 1e-12)
 
     return look
 
