@@ -36,6 +36,7 @@ train train.schedule train.engine train.step train.checkpoint train.settings tra
 train.observers train.runs api
 baselines.base baselines.inputs baselines.learned baselines.independent baselines.gaussian baselines.cvae
 baselines.flow baselines.matching baselines.paper baselines
+bench.timing bench.memory bench.rows bench.training bench.sampling bench.inference bench.startup bench
 evaluation.plan evaluation.rows evaluation.averages evaluation.hidden evaluation.samples evaluation.observed
 evaluation.properties evaluation.edits evaluation.harness evaluation
 report.claims report.exhibit report.curves report.images report.loads report.exhibits report.facts report.measures
@@ -44,7 +45,7 @@ server server.limits server.faults server.metrics server.access server.hosts ser
 server.schemas server.arrays server.lanes server.joining server.catalogue server.reading server.exact server.work
 server.describing server.app server.running
 commands commands.options commands.tally commands.generating commands.observing commands.plan commands.evaluate
-commands.report commands.serve commands.data
+commands.report commands.serve commands.bench commands.data
 cli __main__
 """.split()
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from compvae.commands.bench import bench
 from compvae.commands.data import data
 from compvae.commands.evaluate import evaluate
 from compvae.commands.generating import sample, tail
@@ -38,6 +39,7 @@ app = typer.Typer(
     help="A programmable generative model: sample wholes from their parts.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich takes as long to import as all the rest of --help
 )
 
 
@@ -149,7 +151,7 @@ def train(
         raise typer.Exit(128 + outcome.stopped)
 
 
-for command in (sample, infer, edit, tail, plan, evaluate, report, serve, data):
+for command in (sample, infer, edit, tail, plan, evaluate, report, serve, bench, data):
     app.command()(command)
 
 

@@ -24,7 +24,7 @@ __all__ = [
     "Linearised",
     "ObservedNormal",
     "damped_step",
-    "gaussian_at",
+    "damped_step_by",
     "jacobian",
     "root_of",
 ]
@@ -204,31 +204,18 @@ class ObservedNormal(Correlated):
         return 2 * self._root.diagonal(dim1=1, dim2=2).log().sum(1)
 
 
-def gaussian_at(prior: Normal, shift: Tensor, seen: Tensor) -> Correlated:
-    """The Gaussian with precision I + J^T J, by the smaller of two matrices.  shift: (B, D).  seen: J, (B, N, D)."""
-    if seen.shape[1] < seen.shape[2]:
-        return ObservedNormal(prior, shift, seen)
-    return DenseNormal(prior, shift, _precision(seen))
-
-
-def damped_step(seen: Tensor, slope: Tensor, damping: Tensor) -> Tensor:
-    """(P + damping D)^-1 slope, (B, D): P = I + J^T J and D its diagonal, or D = I where J is wide.
-
-    seen: J, (B, N, D).  slope: (B, D).  damping: (B,).
-    """
-    if seen.shape[1] < seen.shape[2]:
-        scale = (1 + damping)[:, None]
-        pushed = (seen @ slope[..., None]) / scale[..., None]
-        back = torch.cholesky_solve(pushed, root_of(_gram(seen / scale.sqrt()[..., None])))
-        return (slope - (seen.mT @ back)[..., 0]) / scale
-    precision = _precision(seen)
+def damped_step(precision: Tensor, slope: Tensor, damping: Tensor) -> Tensor:
+    """(P + damping diag P)^-1 slope, (B, D).  precision: P, (B, D, D).  slope: (B, D).  damping: (B,)."""
     damped = precision + torch.diag_embed(damping[:, None] * precision.diagonal(dim1=1, dim2=2))
     return torch.cholesky_solve(slope[..., None], root_of(damped))[..., 0]
 
 
-def _precision(seen: Tensor) -> Tensor:
-    """I + J^T J, (B, D, D)."""
-    return seen.mT @ seen + torch.eye(seen.shape[2], dtype=seen.dtype, device=seen.device)
+def damped_step_by(seen: Tensor, slope: Tensor, damping: Tensor) -> Tensor:
+    """(P + damping I)^-1 slope, (B, D), P = I + J^T J never built.  seen: J, (B, N, D), wide.  damping: (B,)."""
+    scale = (1 + damping)[:, None]
+    pushed = (seen @ slope[..., None]) / scale[..., None]
+    back = torch.cholesky_solve(pushed, root_of(_gram(seen / scale.sqrt()[..., None])))
+    return (slope - (seen.mT @ back)[..., 0]) / scale
 
 
 def _gram(seen: Tensor) -> Tensor:

@@ -44,41 +44,63 @@ class PartMixture(nn.Module):
         self.register_buffer("root", torch.eye(size).expand(kinds, components, size, size).clone())
         self.register_buffer("correlated", torch.eye(size).expand(kinds, size, size).clone())
 
-    def weights(self, z: Tensor | None, rows: int) -> Tensor:
-        """pi_m(z), (B, C, M).  z: (B, Z) or None."""
+    def weights(self, z: Tensor | None, rows: int, kinds: Tensor | slice = slice(None)) -> Tensor:
+        """pi_m(z) of these kinds, (B, S, M).  z: (B, Z) or None.  kinds: (S,) int64."""
         one = self.gate.new_ones(rows, 1)
         seen = one if z is None else torch.cat([one, z.to(one)], 1)
-        return torch.einsum("bz,cmz->bcm", seen, self.gate).softmax(-1)
+        return torch.einsum("bz,cmz->bcm", seen, self.gate[kinds]).softmax(-1)
 
     def draw_sum(self, counts: Tensor, z: Tensor | None, noise: NormalSource, name: str) -> Tensor:
         """The sum of n_c draws of v for each kind, (B, C, d): mean 0, covariance n_c R R^T.  counts: (B, C)."""
-        few = counts.clamp(max=COUNTED)
-        weights = self.weights(z, len(counts))
-        taken = self._taken(few, weights, noise, f"{name}/component").to(self.mean.dtype)
         unit = noise.normal(name, *self.mean.shape[::2], dtype=self.mean.dtype)
-        covariance = self.root @ self.root.mT
-        root = root_of(torch.einsum("bcm,cmde->bcde", taken, covariance).flatten(0, 1) + self._jitter())
-        total = torch.einsum("bcm,cmd->bcd", taken, self.mean) + _apply(root, unit)
-        drawn = self._standard(total, few.to(unit.dtype), weights, covariance)
         n = counts.to(unit.dtype)[..., None]
-        total = torch.where(n > COUNTED, n.sqrt() * unit, drawn).masked_fill(n == 0, 0.0)
-        return torch.einsum("cde,bce->bcd", self.correlated, total)
+        total = n.sqrt() * unit
+        # only kinds of which some whole has a few parts have a shape; of the others nothing is computed
+        shaped = ((counts > 0) & (counts <= COUNTED)).any(0).nonzero()[:, 0]
+        if len(shaped):
+            drawn = self._few(shaped, counts, unit[:, shaped], z, noise, name)
+            total[:, shaped] = torch.where(n[:, shaped] > COUNTED, total[:, shaped], drawn)
+        return torch.einsum("cde,bce->bcd", self.correlated, total.masked_fill(n == 0, 0.0))
 
-    def _taken(self, counts: Tensor, weights: Tensor, noise: NormalSource, name: str) -> Tensor:
-        """How many parts took each component, (B, C, M).  counts: (B, C), at most COUNTED.  weights: (B, C, M)."""
-        drawn = noise.normal(name, COUNTED, counts.shape[1]).mT  # always as many, so that K costs nothing
+    def _few(
+        self, kinds: Tensor, counts: Tensor, unit: Tensor, z: Tensor | None, noise: NormalSource, name: str
+    ) -> Tensor:
+        """The standardised sum of up to COUNTED draws for these kinds, (B, S, d).
+
+        kinds: (S,) int64.  counts: (B, C).  unit: white noise, (B, S, d).  z: (B, Z) or None.
+        """
+        few = counts[:, kinds].clamp(max=COUNTED)
+        weights = self.weights(z, len(counts), kinds)
+        mean, root = self.mean[kinds], self.root[kinds]
+        taken = self._taken(kinds, counts.shape[1], few, weights, noise, f"{name}/component").to(mean.dtype)
+        covariance = root @ root.mT
+        spread = root_of(torch.einsum("bcm,cmde->bcde", taken, covariance).flatten(0, 1) + self._jitter())
+        total = torch.einsum("bcm,cmd->bcd", taken, mean) + _apply(spread, unit)
+        return self._standard(total, few.to(unit.dtype), weights, mean, covariance)
+
+    def _taken(
+        self, kinds: Tensor, total: int, counts: Tensor, weights: Tensor, noise: NormalSource, name: str
+    ) -> Tensor:
+        """How many parts took each component, (B, S, M).
+
+        kinds: (S,) int64, of ``total``.  counts: (B, S), at most COUNTED.  weights: (B, S, M).
+        """
+        drawn = noise.normal(name, COUNTED, total)[..., kinds].mT  # always as many, so that K costs nothing
         quantile = 0.5 * torch.erfc(-drawn / math.sqrt(2))
         chosen = torch.searchsorted(weights.cumsum(-1), quantile.contiguous()).clamp_(max=weights.shape[-1] - 1)
         there = (torch.arange(COUNTED, device=counts.device) < counts[..., None]).to(torch.int64)
         return torch.zeros_like(weights, dtype=torch.int64).scatter_add_(2, chosen, there)
 
-    def _standard(self, total: Tensor, n: Tensor, weights: Tensor, covariance: Tensor) -> Tensor:
-        """T^-1 (total - n E v), T T^T = Cov v at these weights, (B, C, d).  total: (B, C, d).  n: (B, C)."""
-        mean = torch.einsum("bcm,cmd->bcd", weights, self.mean)
-        second = covariance + torch.einsum("cmd,cme->cmde", self.mean, self.mean)
-        spread = torch.einsum("bcm,cmde->bcde", weights, second) - torch.einsum("bcd,bce->bcde", mean, mean)
+    def _standard(self, total: Tensor, n: Tensor, weights: Tensor, mean: Tensor, covariance: Tensor) -> Tensor:
+        """T^-1 (total - n E v), T T^T = Cov v at these weights, (B, S, d).
+
+        total: (B, S, d).  n: (B, S).  mean: (S, M, d).  covariance: (S, M, d, d).
+        """
+        expected = torch.einsum("bcm,cmd->bcd", weights, mean)
+        second = covariance + torch.einsum("cmd,cme->cmde", mean, mean)
+        spread = torch.einsum("bcm,cmde->bcde", weights, second) - torch.einsum("bcd,bce->bcde", expected, expected)
         root = root_of(spread.flatten(0, 1) + self._jitter())
-        centred = (total - n[..., None] * mean).flatten(0, 1)[..., None]
+        centred = (total - n[..., None] * expected).flatten(0, 1)[..., None]
         out: Tensor = torch.linalg.solve_triangular(root, centred, upper=False)[..., 0].view_as(total)
         return out
 

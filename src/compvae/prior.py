@@ -123,7 +123,10 @@ class TablePrior(PartPrior):
 
     def of_sum(self, parts: Parts, z: Tensor | None) -> Normal:
         """N(sum_c n_c m_c, sum_c n_c p_c^2), one for each block, normal over (B, G, d)."""
-        mean, variance = self.moments(z)
+        return self._summed(parts, *self.moments(z))
+
+    def _summed(self, parts: Parts, mean: Tensor, variance: Tensor) -> Normal:
+        """mean, variance: of a part, (1 or B, C, d) each."""
         counts = parts.counts.to(mean.dtype)[..., None]
         mean, variance = counts * mean, counts * variance
         if not self.config.latent.blocks:
@@ -132,10 +135,10 @@ class TablePrior(PartPrior):
 
     def draw_sum(self, parts: Parts, z: Tensor | None, noise: NormalSource, name: str) -> Tensor:
         """W_c = n_c m_c(z) + p_c(z) sum of n_c draws of the shape, (B, G, d)."""
-        total = self.of_sum(parts, z)
+        mean, variance = self.moments(z)
+        total = self._summed(parts, mean, variance)
         if self.mixture is None or isinstance(noise, Still):  # the mean of a sum is the same whatever the shape
             return total.rsample(noise, name)
-        _, variance = self.moments(z)
         drawn = self.mixture.draw_sum(parts.counts, z if self.shift is not None else None, noise, name)
         return (total.mean + variance.sqrt() * drawn).masked_fill(parts.counts[..., None] == 0, 0.0)
 

@@ -14,7 +14,8 @@ __all__ = ["beside", "context_of", "size_scale", "x_scale"]
 
 def beside(h: Tensor, *others: Tensor | None) -> Tensor:
     """h with further vectors beside it, those that are None left out.  h: (*, N), others: (*, M) -> (*, N + ..)."""
-    return torch.cat([h, *[other.to(h.dtype) for other in others if other is not None]], -1)
+    given = [other.to(h.dtype) for other in others if other is not None]
+    return torch.cat([h, *given], -1) if given else h
 
 
 def size_scale(config: ModelConfig, parts: Parts, like: Tensor) -> Tensor:

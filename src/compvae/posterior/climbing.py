@@ -16,6 +16,7 @@ from torch import Tensor
 __all__ = ["EVAL_FACTOR", "Place", "climb"]
 
 FIRST_DAMPING, LESS, MORE = 0.03, 0.2, 8.0
+NOTHING = 0.01  # nats a step promises, in units of the decoder's rounding: no longer worth a look
 EVAL_FACTOR = 4  # outside training, as many times the rounds
 
 
@@ -50,12 +51,21 @@ class Place(ABC):
 _Place = TypeVar("_Place", bound=Place)
 
 
-def climb(look: Callable[[Tensor], _Place], start: Tensor, rounds: int) -> _Place:
-    """The best place after so many steps.  look: what is seen from a point.  start: (B, D)."""
+def climb(look: Callable[[Tensor], _Place], start: Tensor, rounds: int, rounding: float) -> _Place:
+    """The best place after so many steps.  look: what is seen from a point.  start: (B, D).  rounding: of the decoder.
+
+    A row stays where its next step promises nothing, so that it does not hang on the rows beside it, and all stop when
+    the last one has come to rest.
+    """
     best = look(start)
     damping = torch.full_like(best.cost, FIRST_DAMPING)
+    resting = torch.zeros_like(best.cost, dtype=torch.bool)
     for _ in range(rounds):
-        tried = look(best.at + best.step(damping))
-        climbed = tried.cost < best.cost
+        step = best.step(damping)
+        resting = resting | ((best.slope * step).sum(1) < NOTHING * rounding)
+        if resting.all():
+            break
+        tried = look(best.at + step)
+        climbed = (tried.cost < best.cost) & ~resting
         best, damping = tried.where(climbed, best), damping * torch.where(climbed, LESS, MORE)
     return best

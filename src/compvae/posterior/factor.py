@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from compvae.batch import Batch
-from compvae.dense import Correlated, DenseNormal, Linearised, jacobian, root_of
+from compvae.dense import Correlated, DenseNormal, Linearised, damped_step, jacobian, root_of
 from compvae.distributions import Normal
 from compvae.posterior.climbing import Place, climb
 
@@ -45,7 +45,7 @@ class Above:
 def factor_at_peak(above: Above, rounds: int) -> Correlated:
     """q(z | ..), over (B, Z), the same in all rows of a group."""
     start = torch.zeros_like(above.prior.mean, dtype=torch.float64)
-    peak = climb(lambda u: _look(above, u), start, rounds)
+    peak = climb(lambda u: _look(above, u), start, rounds, torch.finfo(above.prior.mean.dtype).eps)
     return DenseNormal(above.prior, peak.at.to(above.prior.mean.dtype), peak.seen)
 
 
@@ -54,9 +54,7 @@ class _Place(Place):
 
     def step(self, damping: Tensor) -> Tensor:
         """Where to go from here, (B, Z).  damping: (B,)."""
-        diagonal = self.seen.diagonal(dim1=1, dim2=2)
-        damped = self.seen + torch.diag_embed(damping[:, None] * diagonal)
-        return torch.cholesky_solve(self.slope[..., None], root_of(damped))[..., 0]
+        return damped_step(self.seen, self.slope, damping)
 
 
 def _look(above: Above, u: Tensor) -> _Place:

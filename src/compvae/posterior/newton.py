@@ -17,7 +17,14 @@ import torch
 from torch import Tensor
 
 from compvae.config import ModelConfig, NewtonConfig
-from compvae.dense import Correlated, Linearised, damped_step, gaussian_at
+from compvae.dense import (
+    Correlated,
+    DenseNormal,
+    Linearised,
+    ObservedNormal,
+    damped_step,
+    damped_step_by,
+)
 from compvae.distributions import Normal
 from compvae.posterior.base import Given, Posterior, Reader, ZPosterior
 from compvae.posterior.climbing import EVAL_FACTOR, Place, climb
@@ -52,12 +59,16 @@ class NewtonPosterior(Posterior):
         deviation = prior.variance.expand_as(prior.mean)
         deviation = deviation.sqrt() if prior.mask is None else deviation.masked_fill(~prior.mask, 0.0).sqrt()
 
+        wide = x.shape[1] < prior.mean[0].numel()  # fewer values than coordinates: the precision is never built
+
         def look(v: Tensor) -> _Place:
             seen = given.linearise(prior.mean + deviation * v.view_as(prior.mean).to(prior.mean.dtype), pixels)
-            return _Place.of(v, x, seen, deviation.flatten(1), weight)
+            return (_Wide if wide else _Place).of(v, x, seen, deviation.flatten(1), weight)
 
-        peak = climb(look, torch.zeros_like(prior.mean, dtype=torch.float64).flatten(1), self._rounds())
-        return gaussian_at(prior, peak.at.to(prior.mean.dtype), peak.seen)
+        start = torch.zeros_like(prior.mean, dtype=torch.float64).flatten(1)
+        peak = climb(look, start, self._rounds(), torch.finfo(prior.mean.dtype).eps)
+        found = ObservedNormal if wide else DenseNormal
+        return found(prior, peak.at.to(prior.mean.dtype), peak.seen)
 
     def z(self, above: Above) -> Normal | Correlated:
         """At the peak too, where W can be integrated out; by a network where parts have a place of their own."""
@@ -74,19 +85,40 @@ class NewtonPosterior(Posterior):
 
 
 class _Place(Place):
-    """at: v, (B, D).  cost: -ln p(x | w) p(w) but for a constant.  slope: J^T r - v.  seen: J, (B, N, D)."""
+    """at: v, (B, D).  cost: -ln p(x | w) p(w) but for a constant.  slope: J^T r - v.  seen: I + J^T J, (B, D, D)."""
 
-    @staticmethod
-    def of(v: Tensor, x: Tensor, seen: Linearised, deviation: Tensor, weight: float) -> _Place:
+    @classmethod
+    def of(cls, v: Tensor, x: Tensor, seen: Linearised, deviation: Tensor, weight: float) -> _Place:
         """x: (B, N).  deviation: of the prior, (B, D).  weight: of a value against the prior."""
         # in double precision: J^T J is far larger than the I beside it where x says much
-        sigma = (seen.variance.double() / weight).sqrt()
+        variance, deviation = seen.variance.double(), deviation.double()
+        sigma = (variance / weight).sqrt()
         residual = (x - seen.mean) / sigma
-        jacobian = seen.jacobian * deviation[:, None] / sigma[..., None]
-        cost = 0.5 * ((v**2).sum(1) + (residual**2).sum(1)) + weight * 0.5 * seen.variance.double().log().sum(1)
-        slope = (jacobian.mT @ residual[..., None])[..., 0] - v
-        return _Place(v, cost, slope, jacobian)
+        cost = 0.5 * ((v**2).sum(1) + (residual**2).sum(1)) + weight * 0.5 * variance.log().sum(1)
+        jacobian = seen.jacobian.double().div_(sigma[..., None])
+        slope = (residual[:, None] @ jacobian)[:, 0] * deviation - v
+        return cls(v, cost, slope, cls.curvature(jacobian, deviation))
+
+    @staticmethod
+    def curvature(jacobian: Tensor, deviation: Tensor) -> Tensor:
+        """What is kept of J = jacobian deviation: far less than J where x has many values.  jacobian: (B, N, D)."""
+        precision = (jacobian.mT @ jacobian).mul_(deviation[:, :, None]).mul_(deviation[:, None])
+        precision.diagonal(dim1=1, dim2=2).add_(1)
+        return precision
 
     def step(self, damping: Tensor) -> Tensor:
         """Where to go from here, (B, D).  damping: (B,)."""
         return damped_step(self.seen, self.slope, damping)
+
+
+class _Wide(_Place):
+    """seen: J itself, (B, N, D), which is smaller where there are fewer values than coordinates."""
+
+    @staticmethod
+    def curvature(jacobian: Tensor, deviation: Tensor) -> Tensor:
+        """J.  jacobian: (B, N, D).  deviation: (B, D)."""
+        return jacobian.mul_(deviation[:, None])
+
+    def step(self, damping: Tensor) -> Tensor:
+        """Where to go from here, (B, D).  damping: (B,)."""
+        return damped_step_by(self.seen, self.slope, damping)

@@ -60,7 +60,7 @@ def learning_rate(recipe: Recipe, step: int) -> float:
     """Adam's rate at this step."""
     if recipe.style == "paper":
         return max(1e-6, recipe.rate * 0.5 ** (step // 20_000))
-    warm = min(1.0, (step + 1) / 200)
+    warm = min(1.0, (step + 1) / min(200, max(1, recipe.steps // 5)))  # a short run has no time for a long one
     return recipe.rate * warm * (0.495 * (1 + math.cos(math.pi * step / recipe.steps)) + 0.01)
 
 
