@@ -14,7 +14,7 @@ import compvae
 from calls import call
 from compvae.evaluation import Effort, Evaluation, Row, evaluate_own
 from compvae.evaluation.unseen import settings_of
-from compvae.measures.resampling import interval, weighted_quantile, weighted_variance, weights_of
+from compvae.measures.resampling import interval, resampled, weighted_quantile, weighted_variance, weights_of
 from compvae.problems.meters import MeterGroups
 from compvae.problems.source import Wholes
 from compvae.train.runs import data_of, train_run
@@ -128,7 +128,7 @@ def test_weights_of_resampled_homes_and_days() -> None:
     assert (weights[0] == 1).all()
     assert weights.mean() == pytest.approx(1, abs=0.02)
     common = random.normal(size=50)[[int(day) for day in days]]  # what wholes of one day share
-    value, low, high, se = interval(lambda w: float(w @ common / w.sum()), weights)
+    value, low, high, se = interval(resampled(lambda w: float(w @ common / w.sum()), weights))
     assert (high - low) / 3.92 == pytest.approx(common.std() / math.sqrt(50), rel=0.3)  # 50 days, not 500 wholes
     assert se == pytest.approx((high - low) / 3.92, rel=0.2)
     assert low < value < high

@@ -6,7 +6,6 @@ the peak and variance over the real ones, P95 of the peak a part.  Intervals of 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -18,7 +17,7 @@ from compvae.compose import Model
 from compvae.errors import ConfigError, DataError
 from compvae.evaluation.rows import MODEL, Comparison, Evaluation, Row
 from compvae.measures import coverage, energy_score, pit
-from compvae.measures.resampling import Statistic, interval, weighted_quantile, weighted_variance, weights_of
+from compvae.measures.resampling import Statistic, interval, resampled, weighted_quantile, weighted_variance, weights_of
 from compvae.problems.meters import MeterGroups
 from compvae.problems.source import OwnSource, Wholes
 from compvae.problems.tables import TableWholes
@@ -45,7 +44,9 @@ UNSEEN_HOMES = ", unseen homes"  # behind a measure's name; without it the homes
 PEAK = "P95 peak a part"
 LEAST_WHOLES = 20  # of one size in tables, to be judged by themselves
 MOST_SIZES = 6
-FAR = 100.0  # |log| of a ratio that is 0, or of 0 to 0
+LEAST_RATIO = 1e-6  # of a forecast that does not vary
+SCORE, COVERAGE, RANKS = "energy score", "coverage of 90%", "PIT of the peak"
+PEAKS, VARIANCE = "P95 peak, ratio", "variance, ratio"
 
 Forecast = Callable[[Wholes, int, int], np.ndarray]
 """(real, m, seed) -> m draws for each whole, (n, m, *shape)."""
@@ -154,16 +155,11 @@ def _forecasts(model: Model, source: OwnSource) -> dict[str, Forecast]:
 # -- measures ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Measure:
-    """of: the number, from the weights of the wholes.  off: how far that is from perfect, lower being better."""
+def _measures(real: Wholes, drawn: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
+    """Every measure of one forecast, of the data and of every resample, (B + 1,) each.
 
-    of: Statistic
-    off: Callable[[float], float]
-
-
-def _measures(real: Wholes, drawn: np.ndarray) -> dict[str, _Measure]:
-    """Every measure of one forecast.  drawn: (n, m, *shape)."""
+    drawn: (n, m, *shape).  weights: (B + 1, n).
+    """
     rows = [slice(i, i + 1) for i in range(len(real.x))]
     score = np.array([energy_score(drawn[row], real.x[row]).value for row in rows])
     inside = np.array([coverage(drawn[row], real.x[row], INSIDE).value for row in rows])
@@ -172,13 +168,21 @@ def _measures(real: Wholes, drawn: np.ndarray) -> dict[str, _Measure]:
     real_p95, own_p95 = weighted_quantile(peak[:, None], LEVEL), weighted_quantile(peaks, LEVEL)
     x, y = real.x.reshape(len(rows), 1, -1), drawn.reshape(*drawn.shape[:2], -1)
     real_var, own_var = weighted_variance(x), weighted_variance(y)
-    return {
-        "energy score": _Measure(lambda w: float(w @ score / w.sum()), float),
-        "coverage of 90%": _Measure(lambda w: float(w @ inside / w.sum()), lambda v: abs(v - INSIDE)),
-        "PIT of the peak": _Measure(lambda w: _distance(ranks, w), float),
-        "P95 peak, ratio": _Measure(lambda w: _ratio(own_p95(w), real_p95(w)), _log_off),
-        "variance, ratio": _Measure(lambda w: _ratio(own_var(w), real_var(w)), _log_off),
+    found: dict[str, Statistic] = {
+        SCORE: lambda w: float(w @ score / w.sum()),
+        COVERAGE: lambda w: float(w @ inside / w.sum()),
+        RANKS: lambda w: _distance(ranks, w),
+        PEAKS: lambda w: _ratio(own_p95(w), real_p95(w)),
+        VARIANCE: lambda w: _ratio(own_var(w), real_var(w)),
     }
+    return {name: resampled(statistic, weights) for name, statistic in found.items()}
+
+
+def _off(name: str, values: np.ndarray) -> np.ndarray:
+    """How far values of a measure are from perfect, lower being better; ratios on a logarithmic scale."""
+    if name in (PEAKS, VARIANCE):
+        return np.asarray(np.abs(np.log(np.maximum(values, LEAST_RATIO))))
+    return np.abs(values - INSIDE) if name == COVERAGE else values
 
 
 def peaks_of(x: np.ndarray, axis: int = 1) -> np.ndarray:
@@ -196,10 +200,6 @@ def _distance(ranks: np.ndarray, weights: np.ndarray) -> float:
 
 def _ratio(ours: float, theirs: float) -> float:
     return ours / theirs if theirs else 0.0
-
-
-def _log_off(ratio: float) -> float:
-    return abs(math.log(ratio)) if ratio > 0 else FAR
 
 
 # -- the evaluation ----------------------------------------------------------------------------------------------
@@ -225,46 +225,36 @@ def evaluate_own(
     for setting in settings:
         real = setting.real
         weights = weights_of(real.dates, real.homes, effort.resamples, seed)
-        ours: dict[str, _Measure] = {}
+        ours: dict[str, np.ndarray] = {}
         if setting.size is not None:
             peak = weighted_quantile(peaks_of(real.x)[:, None] / setting.size, LEVEL)
-            result.measures.append(_row(REAL, PEAK, setting, peak, weights))
+            result.measures.append(_row(REAL, PEAK, setting, resampled(peak, weights)))
         for name, forecast in forecasts.items():
             watch(f"K = {setting.size or 'any'}{setting.kind}, {name}", done, total)
             drawn = forecast(real, effort.draws, seed)
-            found = _measures(real, drawn)
-            result.measures += [_row(name, key, setting, one.of, weights) for key, one in found.items()]
+            found = _measures(real, drawn, weights)
+            result.measures += [_row(name, key, setting, values) for key, values in found.items()]
             if setting.size is not None:
                 peak = weighted_quantile(peaks_of(drawn, 2) / setting.size, LEVEL)
-                result.measures.append(_row(name, PEAK, setting, peak, weights))
+                result.measures.append(_row(name, PEAK, setting, resampled(peak, weights)))
             ours = ours or found
             if name != MODEL and setting.size is not None:
-                result.comparisons += [_compared(name, key, setting, ours[key], found[key], weights) for key in found]
+                gaps = {key: _off(key, ours[key]) - _off(key, values) for key, values in found.items()}
+                result.comparisons += [_compared(name, key, setting.size, setting, gap) for key, gap in gaps.items()]
             done += 1
     watch("judged on what was held out", total, total)
     return result
 
 
-def _row(of: str, name: str, setting: Setting, statistic: Statistic, weights: np.ndarray) -> Row:
-    value, low, high, se = interval(statistic, weights)
+def _row(of: str, name: str, setting: Setting, values: np.ndarray) -> Row:
+    value, low, high, se = interval(values)
     name, n = f"{name}{setting.kind}", len(setting.real.x)
     return Row(of=of, name=name, K=setting.size, value=value, se=se, n=n, low=low, high=high)
 
 
-def _compared(
-    against: str, name: str, setting: Setting, ours: _Measure, theirs: _Measure, weights: np.ndarray
-) -> Comparison:
-    """Ours minus theirs, in the distance of each from perfect; a tie where its interval holds 0."""
-    assert setting.size is not None
-    value, low, high, se = interval(lambda w: ours.off(ours.of(w)) - theirs.off(theirs.of(w)), weights)
-    return Comparison(
-        against=against,
-        name=f"{name}{setting.kind}",
-        K=setting.size,
-        value=value,
-        se=se,
-        n=len(setting.real.x),
-        verdict="win" if high < 0 else "loss" if low > 0 else "tie",
-        low=low,
-        high=high,
-    )
+def _compared(against: str, name: str, size: int, setting: Setting, gaps: np.ndarray) -> Comparison:
+    """Ours minus theirs, in the distance of each from perfect; a tie where its interval holds 0.  gaps: (B + 1,)."""
+    value, low, high, se = interval(gaps)
+    verdict = "win" if high < 0 else "loss" if low > 0 else "tie"
+    name, n = f"{name}{setting.kind}", len(setting.real.x)
+    return Comparison(against=against, name=name, K=size, value=value, se=se, n=n, verdict=verdict, low=low, high=high)

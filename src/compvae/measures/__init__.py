@@ -21,7 +21,6 @@ from compvae.measures.ks import ks_distance, ks_uniform
 from compvae.measures.measured import Measured, floor_of, mean_of, paired
 from compvae.measures.moments import MomentErrors, measured_period_violation, moment_errors, period_violation, rmse
 from compvae.measures.recovery import Recovery, specifics_error
-from compvae.measures.resampling import interval, weighted_quantile, weighted_variance, weights_of
 from compvae.measures.tails import Exceedance, coverage, exceedance, pit
 
 __all__ = [
@@ -43,7 +42,6 @@ __all__ = [
     "exceedance",
     "floor_of",
     "glitch_fraction",
-    "interval",
     "ks_amplitude",
     "ks_distance",
     "ks_phase",
@@ -66,7 +64,4 @@ __all__ = [
     "sliced_wasserstein",
     "specifics_error",
     "wasserstein_of_shadows",
-    "weighted_quantile",
-    "weighted_variance",
-    "weights_of",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-__all__ = ["Statistic", "interval", "weighted_quantile", "weighted_variance", "weights_of"]
+__all__ = ["Statistic", "interval", "resampled", "weighted_quantile", "weighted_variance", "weights_of"]
 
 Statistic = Callable[[np.ndarray], float]
 """weights of the wholes, (n,) -> a number."""
@@ -39,14 +39,15 @@ def _drawn(random: np.random.Generator, members: Sequence[Sequence[str]], times:
     return np.asarray(random.multinomial(len(names), np.full(len(names), 1 / len(names)), times) @ share)
 
 
-def interval(statistic: Statistic, weights: np.ndarray) -> tuple[float, float, float, float]:
-    """The statistic of the data, its 95% interval and its standard deviation over resamples.
+def resampled(statistic: Statistic, weights: np.ndarray) -> np.ndarray:
+    """The statistic of the data, then of every resample, (B + 1,).  weights: (B + 1, n)."""
+    return np.array([statistic(row) for row in weights])
 
-    weights: (B + 1, n), the data first.
-    """
-    values = [statistic(row) for row in weights]
+
+def interval(values: np.ndarray) -> tuple[float, float, float, float]:
+    """The value of the data, its 95% interval and its standard deviation over resamples.  values: (B + 1,)."""
     low, high = np.quantile(values[1:], [0.025, 0.975])
-    return values[0], float(low), float(high), float(np.std(values[1:]))
+    return float(values[0]), float(low), float(high), float(np.std(values[1:]))
 
 
 def weighted_quantile(values: np.ndarray, level: float) -> Statistic:
