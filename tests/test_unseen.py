@@ -148,7 +148,7 @@ def test_a_report_of_own_meters_says_what_was_read_held_out_and_measured(run: Pa
     text = page.read_text()
     for words in (
         "A model of 15 meters", "not known", "unseen homes", "coverage of 90%", "P95 peak (kW a home)", "load (kW)",
-        "SHA-256", "homes held out", "compvae train", "Daily peaks", "PIT", "variance over the real one (ratio)",
+        "SHA-256", "homes held out", "compvae train", "Daily peaks", "PIT", "variance / real (ratio)", "in kW; lower",
     ):  # fmt: skip
         assert words in text, words
     assert "relED" not in text.split("<h2>The model</h2>")[0].split("<h2>On what was held out</h2>")[1]

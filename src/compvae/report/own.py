@@ -87,7 +87,7 @@ def own_report(subject: OwnSubject, found: Evaluation, quick: bool, seed: int, e
         sizes=sizes,
         measures=_lines(found.measures, sizes),
         verdicts={(one.name, one.against, one.K): one.verdict for one in found.comparisons},
-        meanings={row.name: MEANINGS[row.name.removesuffix(UNSEEN_HOMES)] for row in found.measures},
+        meanings=_meanings(subject, found.measures),
         wholes=max(row.n or 0 for row in found.measures),
         data=_data_facts(subject),
         facts=model_facts(subject.model, subject.source.max_parts, subject.lines),
@@ -101,6 +101,12 @@ def _what(subject: OwnSubject) -> str:
     if isinstance(source, MeterGroups):
         return f"{len(source.days.meters):,} meters"
     return f"wholes with parts, from {Path(subject.data.path).name}"
+
+
+def _meanings(subject: OwnSubject, rows: Sequence[Row]) -> dict[str, str]:
+    """What each measure is, in the unit of meters where x is theirs."""
+    unit = "kW" if isinstance(subject.source, MeterGroups) else "the unit of x"
+    return {row.name: MEANINGS[row.name.removesuffix(UNSEEN_HOMES)].replace("the unit of x", unit) for row in rows}
 
 
 def _headlines(rows: Sequence[Row]) -> list[Headline]:
@@ -209,7 +215,7 @@ def _days(subject: OwnSubject, scale: Scale, setting: Setting, seed: int) -> Exh
         "Held-out wholes beside draws of the model",
         f"Observed curves over bands of quantiles of draws for the same {scale.parts}.",
         f"The first {len(days)} of the held-out wholes, {size}, over the quantiles of {DRAWS} draws for the same "
-        f"{scale.parts}{given}. At 90% of its places an observed curve should lie in the widest band.",
+        f"{scale.parts}{given}. At 90% of its places an observed curve should lie between P5 and P95.",
         draw.real_days(scale, days),
     )
 
@@ -255,5 +261,5 @@ def _by_size(rows: Sequence[Row], scale: Scale | None) -> Iterator[Exhibit]:
                 f"{title[0].upper()}{title[1:]} against the number of {parts}",
                 f"{title} against the number of {parts}; 1 is right.",
                 f"On held-out days; {caption}its own, which misses what homes share.",
-                draw.by_size(of(name), f"number of {parts}", f"{title} (ratio)", 1.0),
+                draw.by_size(of(name), f"number of {parts}", f"{name.split(',')[0]} / real (ratio)", 1.0),
             )
