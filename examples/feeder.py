@@ -65,7 +65,9 @@ def feeder(directory: Path | None, out: Path, steps: int, seed: int, groups: int
     change = after.mean(0) - before
     print(f"\nwhat if, on {real.dates[0]} with {parts}: the mean day changes by {change.mean():+.2f} kW, most at "
           f"{int(change.argmax()) * source.days.minutes / 60:g} h by {change.max():+.2f} kW")  # fmt: skip
-    print(f"the model is in {out / 'model'}; try next: compvae sample {out} --parts {example(parts)}")
+    print(f"the model is in {out / 'model'}; try next:")
+    print(f"  compvae report {out} --out {out}.html                 how good it is on the homes and days held out")
+    print(f"  compvae plan {out} --parts {example(parts)} --out plan.html   peaks, ratings, what-if")
     return {**wholes, "before": before, "after": after}
 
 

@@ -81,40 +81,19 @@ def test_the_error_by_blocks_is_that_of_the_mean() -> None:
     assert se == pytest.approx(values.std() / math.sqrt(4000), rel=0.25)
 
 
-@pytest.mark.usefixtures("scripts")
-def test_weights_of_resampled_homes_and_days() -> None:
-    from resampling import interval, weighted_quantile, weighted_variance, weights_of
-
-    random = np.random.default_rng(1)
-    days, homes = [str(i % 50) for i in range(500)], [[str(i)] for i in range(500)]
-    weights = weights_of(days, homes, 400, seed=2)
-    assert (weights[0] == 1).all()
-    assert weights.mean() == pytest.approx(1, abs=0.02)
-    common = random.normal(size=50)[[int(day) for day in days]]  # what wholes of one day share
-    value, low, high = interval(lambda w: float(w @ common / w.sum()), weights)
-    assert (high - low) / 3.92 == pytest.approx(common.std() / math.sqrt(50), rel=0.3)  # 50 days, not 500 wholes
-    assert low < value < high
-    x = random.normal(size=(500, 3, 4))
-    assert weighted_variance(x)(np.ones(500)) == pytest.approx(x.reshape(-1, 4).var(0).sum())
-    twice = np.array([2.0] * 250 + [0.0] * 250)
-    expected = np.sort(x[:250, :, 0].ravel())[int(0.9 * 750)]
-    assert weighted_quantile(x[:, :, 0], 0.9)(twice) == pytest.approx(expected, abs=0.02)
-
-
 def test_real_homes_are_judged_on_what_was_held_out(tmp_path: Path) -> None:
     write_all(tmp_path / "data", homes=12, days=15)
     files = {"problem": "meters.csv", "profiles": "homes.csv", "context": "days.csv"}
     train_run({key: str(tmp_path / "data" / name) for key, name in files.items()} | {"steps": 4}, tmp_path / "run")
     singles = tmp_path / "singles.npz"
-    data = ("--data", tmp_path / "data")
-    run("peers/export.py", *data, "--out", singles)
-    options = ("--groups", 12, "--draws", 40, "--resamples", 10, "--faraday", singles, "--json")
-    found = json.loads(run("homes.py", tmp_path / "run", *data, *options))
-    assert {one["of"] for one in found} == {
-        "real", "model, day unknown", "model, day known", "independent profiles", "Faraday, independent",
-    }  # fmt: skip
-    assert all(math.isfinite(one["value"]) for one in found)
-    assert len({one["measure"] for one in found}) == 6
+    run("peers/export.py", tmp_path / "run", "--out", singles)
+    options = ("--groups", 12, "--draws", 40, "--resamples", 10, "--sizes", 1, 3, "--faraday", singles)
+    found = json.loads(run("homes.py", tmp_path / "run", *options, "--json"))
+    rivals = {"model, context known", "independent", "Faraday, independent"}
+    assert {one["of"] for one in found["measures"]} == {"real", "model"} | rivals
+    assert {one["against"] for one in found["comparisons"]} == rivals
+    assert all(one["low"] <= one["high"] for one in found["measures"])
+    assert "(0 inside)" in run("homes.py", tmp_path / "run", *options)
 
 
 def test_a_million_homes_are_drawn_as_ten_are(tmp_path: Path) -> None:

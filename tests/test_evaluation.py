@@ -280,7 +280,7 @@ def test_counterfactuals_of_a_feeder_hold_the_day():
 
 # -- models and the command --------------------------------------------------------------------------------------
 
-KEYS = {"of", "name", "K", "value", "se", "floor", "n"}
+KEYS = {"of", "name", "K", "value", "se", "floor", "n", "low", "high"}
 
 
 def test_a_model_is_judged_in_all_respects(whole: Path):

@@ -27,20 +27,20 @@ model inference objective calibration start shaping generation composed
 tails.events tails.simulator tails.base tails.rejection tails.subset tails.pareto tails.proposal tails.importance
 tails history editing composition presets
 measures.measured measures.moments measures.energy measures.ks measures.edits measures.recovery measures.classifier
-measures.tails measures.fitting measures.curves measures.images measures.information measures
+measures.tails measures.resampling measures.fitting measures.curves measures.images measures.information measures
 storage compose
 planning.quantities planning.curves planning.daily planning.exceeding planning.diversity planning.changes
 planning.scales planning.plan planning.answers planning
-figures.style figures.curves figures.images figures.loads figures.numbers figures
+figures.style figures.curves figures.images figures.loads figures.unseen figures.numbers figures
 train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.watch train.loop
 train.observers train.runs api
 baselines.base baselines.inputs baselines.learned baselines.independent baselines.gaussian baselines.cvae
 baselines.flow baselines.matching baselines.paper baselines
 bench.timing bench.memory bench.rows bench.training bench.sampling bench.inference bench.startup bench
 evaluation.plan evaluation.rows evaluation.averages evaluation.hidden evaluation.samples evaluation.observed
-evaluation.properties evaluation.edits evaluation.harness evaluation
-report.claims report.exhibit report.curves report.images report.loads report.exhibits report.facts report.measures
-report.page report.plan report
+evaluation.properties evaluation.edits evaluation.harness evaluation.unseen evaluation
+report.claims report.exhibit report.render report.curves report.images report.loads report.exhibits report.facts
+report.measures report.own report.page report.plan report
 server server.limits server.faults server.metrics server.access server.hosts server.guard server.protocol
 server.schemas server.arrays server.lanes server.joining server.catalogue server.reading server.exact server.work
 server.describing server.app server.running

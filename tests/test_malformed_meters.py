@@ -38,6 +38,18 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "no values": ("meter,timestamp,load\n" + GOOD, ("row 1", "'kwh' is missing")),
     "a column twice": ("meter,timestamp,kwh,kwh\n", ("row 1", "stands twice")),
     "several units": ("meter,timestamp,kwh,wh\na,2021-05-03 00:00,1,1000\n", ("row 1", "'kwh', 'wh'", "several units")),
+    "units of rows": (
+        "meter,timestamp,kwh,unit\na,2021-05-03 00:00,1,Wh\n",
+        ("row 1", "'unit'", "single rows", "kwh, wh, kw or w"),
+    ),
+    "a counter": (
+        HEADER + "".join(f"a,2021-05-0{d} {h:02}:00,{24 * d + h}\n" for d in (3, 4, 5) for h in range(24)),
+        ("meter 'a'", "never fall within any of 3 days", "difference"),
+    ),
+    "a Unix time": (HEADER + "a,1620000000,1\n", ("row 2", "'timestamp'", "not a timestamp")),
+    "a named time zone": (HEADER + "a,2021-05-03 00:00 CET,1\n", ("row 2", "'timestamp'", "not a timestamp")),
+    "a total below": (HEADER + GOOD + "Total,,12\n", ("row 26", "'timestamp'", "not a timestamp")),
+    "a header again": (HEADER + GOOD + HEADER, ("row 26", "'kwh'", "not a number")),
     "a unit in a number": (HEADER + GOOD + "a,2021-05-04 00:00,500 Wh\n", ("row 26", "'kwh'", "500 Wh", "unit")),
     "text in numbers": (HEADER + "a,2021-05-03 00:00,much\n", ("row 2", "'kwh'", "'much' is not a number")),
     "decimal comma": (HEADER + 'a,2021-05-03 00:00,"0,5"\n', ("row 2", "'kwh'", "semicolons")),

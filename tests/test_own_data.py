@@ -81,7 +81,9 @@ def test_the_command_trains_on_meters_and_the_model_needs_them_no_more(files: di
     code, _, err = call("edit", out, *edit, "--out", tmp_path / "y.npz")
     assert code == 0, err
     code, _, err = call("evaluate", out)
-    assert (code, "truth is not known" in err) == (2, True)
+    assert (code, "no such file" in err) == (2, True)  # what was held out is needed to judge by
+    code, _, err = call("evaluate", shutil.copytree(out / "model", tmp_path / "model"))
+    assert (code, "the directory of the run" in err) == (2, True)
 
 
 def test_a_resumed_run_equals_an_uninterrupted_one(files: dict[str, Path], tmp_path: Path) -> None:

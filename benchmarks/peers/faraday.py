@@ -28,13 +28,13 @@ def parts_of_faraday() -> tuple[Any, Any]:
 
 
 def train(x: torch.Tensor, label: torch.Tensor, minutes: float, batch: int) -> Any:
-    """The VAE after so many minutes.  x: (n, T), standardised.  label: (n, 1)."""
+    """The VAE after so many minutes of processor time.  x: (n, T), standardised.  label: (n, 1)."""
     vae_class, loss_of = parts_of_faraday()
     vae = vae_class(class_dim=1, input_dim=x.shape[1])
     optimiser = torch.optim.Adam(vae.parameters(), lr=vae.learning_rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=vae.tmax, eta_min=vae.learning_rate / 5)
-    start, epoch = time.monotonic(), 0
-    while time.monotonic() - start < 60 * minutes:
+    start, epoch = time.process_time(), 0
+    while time.process_time() - start < 60 * minutes:
         for rows in torch.randperm(len(x)).split(batch):
             some = {"kwh": x[rows], "features": {"profile": label[rows]}}
             total, *_ = loss_of(
@@ -70,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("singles", help="what benchmarks/peers/export.py wrote")
     parser.add_argument("--out", required=True)
-    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--minutes", type=float, default=10.0, help="of processor time")
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--components", type=int, default=50)
     parser.add_argument("-n", type=int, default=50_000)

@@ -15,4 +15,7 @@ mkdir -p "$place"
 "$python" -m venv "$place/ramp"
 "$place/ramp/bin/pip" install "numpy<2" rampdemand
 
+"$python" -m venv "$place/richardson"
+"$place/richardson/bin/pip" install richardsonpy
+
 echo "peers are in $place: $place/faraday/bin/python benchmarks/peers/faraday.py --help"

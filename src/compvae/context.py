@@ -15,7 +15,7 @@ from torch.nn.functional import one_hot
 from compvae.errors import PartsError
 from compvae.parts import Attribute, Categorical
 
-__all__ = ["context_size", "encode_context", "encode_values", "read_context"]
+__all__ = ["context_size", "describe_values", "encode_context", "encode_values", "read_context"]
 
 
 def context_size(attributes: Sequence[Attribute]) -> int:
@@ -65,3 +65,12 @@ def encode_values(attributes: Sequence[Attribute], values: Tensor, known: Tensor
             encoded = attribute.scaled(value)[:, None]
         columns += [flag[:, None], encoded * flag[:, None]]
     return torch.cat([column.float() for column in columns], 1)
+
+
+def describe_values(attributes: Sequence[Attribute], values: Tensor, known: Tensor) -> dict[str, object] | None:
+    """What is known, as a caller would give it; None where nothing is.  values, known: (A,), see encode_values."""
+    found: dict[str, object] = {}
+    for attribute, value, flag in zip(attributes, values.tolist(), known.tolist(), strict=True):
+        if flag:
+            found[attribute.name] = attribute.categories[int(value)] if isinstance(attribute, Categorical) else value
+    return found or None

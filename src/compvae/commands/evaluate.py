@@ -1,16 +1,21 @@
-"""compvae evaluate: every measure of a model with its Monte-Carlo error, beside baselines fitted in the same time."""
+"""compvae evaluate: every measure of a model with its error, beside baselines fitted in the same time."""
 
 from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from compvae.compose import Model
     from compvae.evaluation import Evaluation, Row
     from compvae.train.signals import Signals
+
+    Measuring = Callable[["_Watch", Evaluation], object]
 
 __all__ = ["evaluate"]
 
@@ -25,38 +30,37 @@ def evaluate(
     minutes: Annotated[
         float, typer.Option(min=0.01, help="Of processor time, for which each baseline is fitted.")
     ] = 4.0,
-    n: Annotated[int | None, typer.Option("-n", min=10, help="Samples of each composition; 1000 if not given.")] = None,
-    compositions: Annotated[int | None, typer.Option(min=1, help="For each K; 8 if not given.")] = None,
+    n: Annotated[
+        int | None,
+        typer.Option(
+            "-n", min=10, help="Samples of each composition; 1000 if not given. Own data: of each held-out whole, 200."
+        ),
+    ] = None,
+    compositions: Annotated[
+        int | None, typer.Option(min=1, help="For each K; 8 if not given. Own data: held-out wholes, 200.")
+    ] = None,
     sizes: Annotated[str | None, typer.Option(help="K at which samples are judged, as 1,2,4.")] = None,
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Little of everything: shows that all works.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON document to stdout.")] = False,
 ) -> None:
-    """Measure a model against the truth; interrupted, it says what it has measured so far."""
+    """Measure a model against the truth, or on what its run held out of own data; interrupted, it says what it has."""
     import compvae
     from compvae.api import load
-    from compvae.baselines import Budget, known_baselines
     from compvae.errors import CompVAEError
-    from compvae.evaluation import Evaluation, plan_for, problem_of
-    from compvae.evaluation import evaluate as run
+    from compvae.evaluation import Evaluation
     from compvae.train.signals import Signals
 
-    loaded = load(model)
-    problem = problem_of(loaded)
-    names = known_baselines(against, problem)
-    plan = plan_for(problem, quick, n, compositions, _numbers(sizes))
-    about = {"model": model, "problem": problem.name, "seed": seed, "minutes": minutes if names else None}
-    given: dict[str, object] = {"--against": ",".join(names), "--minutes": minutes} if names else {}
-    given |= {"--sizes": sizes, "-n": n, "--compositions": compositions, "--seed": seed}
-    options = " ".join(f"{name} {value}" for name, value in given.items() if value is not None)
-    about |= {"options": options + " --quick" * quick, "quick": quick, "version": compvae.__version__}
+    loaded, asked = load(model), _Asked(against, minutes, n, compositions, _numbers(sizes), seed, quick)
+    own = loaded.provenance.problem is None
+    name, measure = _on_held_out(model, loaded, asked) if own else _on_truth(loaded, asked)
+    about = {"model": model, "problem": name, "seed": seed, "minutes": minutes if against else None}
+    about |= {"options": asked.options(), "quick": quick, "version": compvae.__version__}
     result, stopped = Evaluation(about=about), 0
     with Signals() as signals, _Watch(signals, show=not quiet) as watch:
-        length: dict[str, Any] = {"steps": QUICK_STEPS} if quick else {"minutes": minutes}
-        budgets = {name: Budget(seed=seed, watch=watch, **length) for name in names}
         try:
-            run(loaded, plan, budgets, seed, watch, result)
+            measure(watch, result)
         except KeyboardInterrupt:
             stopped = signals.number or signal.SIGINT
         except CompVAEError:
@@ -68,6 +72,59 @@ def evaluate(
     print(result.model_dump_json() if as_json else _table(result))
     if stopped:
         raise typer.Exit(128 + stopped)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The flags that decide what is measured."""
+
+    against: str
+    minutes: float
+    n: int | None
+    compositions: int | None
+    sizes: tuple[int, ...] | None
+    seed: int
+    quick: bool
+
+    def options(self) -> str:
+        """As they were given, for the command that measures the same again."""
+        given: dict[str, object] = {"--against": self.against, "--minutes": self.minutes} if self.against else {}
+        sizes = None if self.sizes is None else ",".join(map(str, self.sizes))
+        given |= {"--sizes": sizes, "-n": self.n, "--compositions": self.compositions, "--seed": self.seed}
+        options = " ".join(f"{name} {value}" for name, value in given.items() if value is not None)
+        return options + " --quick" * self.quick
+
+
+def _on_truth(model: Model, asked: _Asked) -> tuple[str, Measuring]:
+    """The name of the problem, and how its truth is asked."""
+    from compvae.baselines import Budget, known_baselines
+    from compvae.evaluation import evaluate, plan_for, problem_of
+
+    problem = problem_of(model)
+    names = known_baselines(asked.against, problem)
+    plan = plan_for(problem, asked.quick, asked.n, asked.compositions, asked.sizes)
+    length: dict[str, Any] = {"steps": QUICK_STEPS} if asked.quick else {"minutes": asked.minutes}
+
+    def measure(watch: _Watch, into: Evaluation) -> None:
+        budgets = {name: Budget(seed=asked.seed, watch=watch, **length) for name in names}
+        evaluate(model, plan, budgets, asked.seed, watch, into)
+
+    return problem.name, measure
+
+
+def _on_held_out(name: str, model: Model, asked: _Asked) -> tuple[str, Measuring]:
+    """The kind of own data, and how what was held out of it is asked."""
+    from compvae.errors import ConfigError
+    from compvae.evaluation import effort_for, evaluate_own
+    from compvae.train.runs import data_of
+
+    if asked.against:
+        raise ConfigError(
+            "--against goes with built-in problems; a model of own meters is always put beside independent homes"
+        )
+    source = data_of(name)[-1]
+    effort = effort_for(asked.quick, asked.compositions, asked.n, asked.sizes)
+    return source.name, lambda watch, into: evaluate_own(model, source, effort, asked.seed, watch, into)
 
 
 def _numbers(text: str | None) -> tuple[int, ...] | None:
@@ -109,17 +166,25 @@ class _Watch:
 
 def _table(result: Evaluation) -> str:
     """One line for each measure and K, then the comparisons."""
-    lines = [f"{'':12} {'measure':20} {'K':>5} {'value':>10} {'se':>9} {'floor':>9}"]
-    lines += [_line(row) for row in result.measures]
+    wide = max([12, *(len(row.of) for row in result.measures)])
+    long = max([20, *(len(row.name) for row in result.measures)])
+    ranged = any(row.low is not None for row in result.measures)
+    last = f"{'95% interval':>20}" if ranged else f"{'floor':>9}"
+    lines = [f"{'':{wide}} {'measure':{long}} {'K':>5} {'value':>10} {'se':>9} {last}"]
+    lines += [_line(row, wide, long) for row in result.measures]
+    cases = "held-out wholes" if ranged else "compositions"
     for one in result.comparisons:
+        error = f"standard error {one.se:.2g}" if one.low is None else f"95% interval {one.low:.2g} to {one.high:.2g}"
         lines.append(
             f"{one.verdict:5} against {one.against} on {one.name} at K = {one.K}: "
-            f"difference {one.value:.4g}, standard error {one.se:.2g} over {one.n} compositions"
+            f"difference {one.value:.4g}, {error} over {one.n} {cases}"
         )
     return "\n".join(lines)
 
 
-def _line(row: Row) -> str:
-    size, floor = ("" if row.K is None else str(row.K)), ("" if row.floor is None else f"{row.floor:.4f}")
+def _line(row: Row, wide: int, long: int) -> str:
+    size, last = ("" if row.K is None else str(row.K)), ("" if row.floor is None else f"{row.floor:.4f}")
+    if row.low is not None:
+        last = f"{row.low:.4f} to {row.high:.4f}"
     se = "" if row.se is None else f"{row.se:.4f}"
-    return f"{row.of:12} {row.name:20} {size:>5} {row.value:10.4f} {se:>9} {floor:>9}"
+    return f"{row.of:{wide}} {row.name:{long}} {size:>5} {row.value:10.4f} {se:>9} {last:>{20 if row.low else 9}}"

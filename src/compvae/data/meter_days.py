@@ -27,6 +27,7 @@ STRAY = 0.01  # share of readings that may stand beside the grid of times
 LONGEST_GAP, MOST_FILLED = 60, 120  # minutes
 MAX_CELLS = 2**27  # meters times days
 UNLIKE = 500  # a meter that reads so many times the median is in another unit
+LEAST_COUNTED = 3  # days on which a meter must only rise to be taken for a counter
 AT_ONCE = 2**20
 
 
@@ -203,6 +204,7 @@ def _collect(readings: Readings, grid: _Grid, kept: np.ndarray, report: DayRepor
     report.days_kept = len(x)
     report.meters_without_a_day = sorted(set(readings.meters) - set(names))
     _check_units(readings, names, meter, x)
+    _check_counters(readings, names, meter, x)
     return MeterDays(names, grid.dates[days], meter, day, x, report.minutes, report)
 
 
@@ -215,6 +217,21 @@ def _check_units(readings: Readings, names: list[str], meter: np.ndarray, x: np.
         raise DataFileError(
             f"{readings.path}, meter {show(names[worst])}: it reads {mean[worst] / middle:.0f} times the median of "
             f"all meters, as if it were in another unit (Wh among kWh); convert it or leave it out"
+        )
+
+
+def _check_counters(readings: Readings, names: list[str], meter: np.ndarray, x: np.ndarray) -> None:
+    """Complain where readings of a meter never fall within a day, but rise: it counts, and is read, not differenced."""
+    falls, rises = np.zeros(len(x), bool), x[:, -1] > x[:, 0]
+    for some in _chunks(len(x)):
+        falls[some] = (np.diff(x[some], axis=1) < 0).any(1)
+    days, rising = np.bincount(meter), np.bincount(meter, rises)
+    counting = (np.bincount(meter, falls) == 0) & (days >= LEAST_COUNTED) & (2 * rising > days)
+    if counting.any():
+        first = int(counting.argmax())
+        raise DataFileError(
+            f"{readings.path}, meter {show(names[first])}: its readings never fall within any of {days[first]} days, "
+            f"as those of a counter; give the energy of each interval, the difference of neighbouring readings"
         )
 
 

@@ -21,6 +21,7 @@ __all__ = ["Readings", "read_readings"]
 
 METER, TIMESTAMP = "meter", "timestamp"
 UNITS = {"kwh": (True, 1.0), "wh": (True, 1e-3), "kw": (False, 1.0), "w": (False, 1e-3)}
+UNIT_COLUMNS = ("unit", "units", "uom")
 LONDON_METER, LONDON_TIME, LONDON_VALUE = "lclid", "datetime", "kwh/hh"
 WIDE_TIMES = ("timestamp", "datetime", "date_time", "time")
 FORMS = (
@@ -95,6 +96,11 @@ def _long(table: Table, names: list[str]) -> _Layout:
     if TIMESTAMP not in names or not values:
         missing = TIMESTAMP if TIMESTAMP not in names else "kwh"
         raise DataFileError(f"{table.where(1)}: column {missing!r} is missing; expected {FORMS}")
+    for column in (i for i, name in enumerate(names) if name in UNIT_COLUMNS):
+        raise DataFileError(
+            f"{table.where(1, column)}: units of single rows are not read; convert all to one unit, name its column "
+            f"kwh, wh, kw or w, and remove this one"
+        )
     if len(values) > 1:
         both = ", ".join(show(table.header[i]) for i in values)
         raise DataFileError(f"{table.where(1)}: the columns {both} give readings in several units; keep one of them")

@@ -31,7 +31,8 @@ class Row(_Frozen):
 
     of: who was judged: the model, a baseline, the truth itself.  K: None where it is over the training range.
     value, se: None where not defined.  floor: what a perfect model would get, None where that is 0.
-    n: samples of each composition that the measure looked at.
+    n: samples of each composition that the measure looked at; of own data, held-out wholes.
+    low, high: 95% interval over days and homes, for own data.
     """
 
     of: str = MODEL
@@ -41,6 +42,8 @@ class Row(_Frozen):
     se: float | None = None
     floor: float | None = None
     n: int | None = None
+    low: float | None = None
+    high: float | None = None
 
     @property
     def error(self) -> float:
@@ -54,9 +57,10 @@ class Row(_Frozen):
 
 
 class Comparison(_Frozen):
-    """Ours minus theirs over the same n compositions, lower being better.
+    """Ours minus theirs over the same n cases, lower being better: compositions, or held-out wholes of own data.
 
-    verdict: win or loss where the difference is beyond Student's 95% interval of n - 1 degrees, else tie.
+    verdict: win or loss where the difference is beyond its 95% interval (Student's of n - 1 degrees; low to high, over
+    days and homes, for own data), else tie.
     """
 
     against: str
@@ -66,6 +70,8 @@ class Comparison(_Frozen):
     se: float
     n: int
     verdict: str
+    low: float | None = None
+    high: float | None = None
 
 
 class Evaluation(BaseModel):

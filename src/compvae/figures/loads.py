@@ -24,6 +24,7 @@ __all__ = [
     "before_after",
     "day_fan",
     "diversity_curve",
+    "draw_bands",
     "duration_curve",
     "peak_distribution",
     "same_day",
@@ -39,7 +40,7 @@ def day_fan(scale: Scale, fan: Fan, rating: float | None = None) -> Figure:
     """Quantiles of each interval: bands around the median."""
     figure, axes = canvas(1, 1, 2.6)
     axis = axes[0, 0]
-    _bands(axis, _steps(scale), fan, MODEL)
+    draw_bands(axis, _steps(scale), fan, MODEL)
     _rating(axis, rating, scale)
     _of_day(axis, scale)
     axis.set_ylabel(scale.up)
@@ -107,7 +108,7 @@ def before_after(scale: Scale, before: Fan, after: Fan, rating: float | None = N
     """The fan before and after a replacement, on one scale."""
     figure, axes = canvas(1, 2, 2.4, sharex=True, sharey=True)
     for axis, one, colour, title in zip(axes[0], (before, after), (MODEL, OTHER), ("before", "after"), strict=True):
-        _bands(axis, _steps(scale), one, colour)
+        draw_bands(axis, _steps(scale), one, colour)
         _rating(axis, rating, scale)
         _of_day(axis, scale)
         axis.set_title(title)
@@ -120,7 +121,7 @@ def same_day(scale: Scale, observed: np.ndarray, after: Fan) -> Figure:
     """One observed day, (T,), and draws of what it would have been."""
     figure, axes = canvas(1, 1, 2.4)
     axis = axes[0, 0]
-    _bands(axis, _steps(scale), after, OTHER)
+    draw_bands(axis, _steps(scale), after, OTHER)
     axis.step(*_stepped(_steps(scale), observed), where="post", color=TRUTH, linewidth=1.8, label="observed")
     _of_day(axis, scale)
     axis.set_ylabel(scale.up)
@@ -133,7 +134,7 @@ def worst_days(scale: Scale, extreme: np.ndarray, typical: Fan, caption: str) ->
     """Days of the tail, (m, T), over the fan of all days."""
     figure, axes = canvas(1, 1, 2.4)
     axis = axes[0, 0]
-    _bands(axis, _steps(scale), typical, TRUTH)
+    draw_bands(axis, _steps(scale), typical, TRUTH)
     for number, day in enumerate(extreme):
         label = caption if number == 0 else None
         axis.step(*_stepped(_steps(scale), day), where="post", color=LINES[4], linewidth=0.6, alpha=0.7, label=label)
@@ -143,7 +144,7 @@ def worst_days(scale: Scale, extreme: np.ndarray, typical: Fan, caption: str) ->
     return figure
 
 
-def _bands(axis: Axes, edges: np.ndarray, fan: Fan, colour: str) -> None:
+def draw_bands(axis: Axes, edges: np.ndarray, fan: Fan, colour: str) -> None:
     """Pairs of quantiles as bands, the odd one in the middle as a line.  edges: (T + 1,)."""
     pairs = len(fan.levels) // 2
     for index in range(pairs):

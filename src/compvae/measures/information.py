@@ -23,7 +23,7 @@ from compvae.model import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo
 from compvae.prior import members_of
-from compvae.problems import Problem
+from compvae.problems.source import Source
 
 __all__ = ["Bits", "bits"]
 
@@ -52,7 +52,7 @@ class Bits:
 
 
 @torch.no_grad()
-def bits(model: CompVAE, problem: Problem, n: int = 256, seed: int = 0, max_parts: int | None = None) -> Bits:
+def bits(model: CompVAE, problem: Source, n: int = 256, seed: int = 0, max_parts: int | None = None) -> Bits:
     """Measure a model on n fresh wholes of a problem, K uniform on 1..max_parts (the training range by default)."""
     totals, coordinates = [], []
     for rows in torch.arange(at_least_one(n, "n")).split(TILE):

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from compvae.batch import Batch, CountedParts, Shared
-from compvae.context import encode_values
+from compvae.context import describe_values, encode_values
 from compvae.data.covariates import Covariates
 from compvae.data.homes import Bands, Profiles
 from compvae.data.meter_days import MeterDays
@@ -24,7 +24,8 @@ from compvae.errors import DataError
 from compvae.noise import Noise
 from compvae.parts import Attribute, Categorical, PartsSchema
 from compvae.problems.blocks import BLOCK, KNOWN, neighbours
-from compvae.problems.pools import Pool, Wholes
+from compvae.problems.pools import Pool
+from compvae.problems.source import Wholes
 
 __all__ = ["MeterGroups"]
 
@@ -144,6 +145,12 @@ class MeterGroups:
         context = [self._described(int(d)) if together else None for d in day]
         return Wholes(x, parts, context, names, [[self.days.meters[i] for i in row] for row in home])
 
+    def singles(self) -> dict[str, np.ndarray]:
+        """Days of single training homes on training days, by profile, (n, V) kW: what independent sums are made of."""
+        record = self.pool("training", "training").record
+        kind = self.profiles.of[self.days.meter[record]]
+        return {name: self.days.kw[record[kind == i]] for i, name in enumerate(self.profiles.names)}
+
     def mean_kwh(self) -> dict[str, float]:
         """Mean energy of a home's day, by profile."""
         kind, energy = self.profiles.of[self.days.meter], self.days.daily_kwh
@@ -156,14 +163,7 @@ class MeterGroups:
 
     def _described(self, day: int) -> dict[str, object] | None:
         """What is known of a day, as a caller would give it."""
-        found: dict[str, object] = {}
-        for i, attribute in enumerate(self.context):
-            if self._known[day, i]:
-                value = float(self._values[day, i])
-                found[attribute.name] = (
-                    attribute.categories[int(value)] if isinstance(attribute, Categorical) else value
-                )
-        return found or None
+        return describe_values(self.context, self._values[day], self._known[day])
 
     # -- what was read -------------------------------------------------------------------------------------------
 

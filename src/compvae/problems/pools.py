@@ -14,25 +14,11 @@ from compvae.errors import DataError
 from compvae.noise import Noise
 from compvae.problems.blocks import Neighbours, log_uniform
 
-__all__ = ["Pool", "Wholes"]
+__all__ = ["Pool"]
 
 WINDOW = 2048  # homes of a day that a draw looks at: bounds its cost where there are very many
 EVENNESS = 3.0  # shares of the profiles are e^v, e exponential, v uniform on 0..3
 AT_ONCE = 2**22
-
-
-@dataclass(frozen=True)
-class Wholes:
-    """Wholes from meters.  x: (n, V) float32, kW.  parts: name -> count.  context: what is known of the day, or None.
-
-    dates: of each whole (of its first home where each has a day of its own).  homes: meters of each.
-    """
-
-    x: np.ndarray
-    parts: list[dict[str, int]]
-    context: list[dict[str, object] | None]
-    dates: list[str]
-    homes: list[list[str]]
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from compvae.batch import Batch
 from compvae.noise import Noise
 from compvae.parts import Attribute, PartsSchema
 
-__all__ = ["OwnSource", "Source"]
+__all__ = ["OwnSource", "Source", "Wholes"]
+
+
+@dataclass(frozen=True)
+class Wholes:
+    """Wholes that were observed, for evaluation.
+
+    x: (n, *shape) float32.  parts: of each, in a form that models take.  context: what is known of each, or None.
+    dates: what a whole shares with others: its day (of its first home where each has a day of its own), its shared id.
+    homes: meters of each; empty where parts have no names.
+    """
+
+    x: np.ndarray
+    parts: list[Any]
+    context: list[dict[str, object] | None]
+    dates: list[str]
+    homes: list[list[str]]
 
 
 class Source(Protocol):

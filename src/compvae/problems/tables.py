@@ -14,13 +14,14 @@ import torch
 from torch import Tensor
 
 from compvae.batch import Batch, Shared, collate
-from compvae.context import encode_values
+from compvae.context import describe_values, encode_values
 from compvae.data.dataset import Dataset
 from compvae.data.split import SHARE, held_out
 from compvae.errors import DataError
 from compvae.noise import Noise
 from compvae.parts import Attribute
 from compvae.problems.blocks import BLOCK, KNOWN, neighbours
+from compvae.problems.source import Wholes
 
 __all__ = ["TableWholes"]
 
@@ -100,11 +101,25 @@ class TableWholes:
         shared = Shared.of(first) if self.shares else None
         return Batch(self._x[whole], self._parts.rows(whole), context, shared)
 
-    def wholes(self, held: bool = True) -> tuple[np.ndarray, list[Any], list[str] | None]:
-        """x (n, *shape), the composition of each, and its shared id: of the held-out wholes, or the training ones."""
-        rows = np.flatnonzero(self.held if held else ~self.held)
-        shared = None if self.data.shared is None else [self.data.shared[i] for i in rows]
-        return self.data.x[rows], [self.data.parts[i] for i in rows], shared
+    @property
+    def held_sizes(self) -> np.ndarray:
+        """K of the held-out wholes, (n,)."""
+        return np.asarray(self._sizes[self.held])
+
+    def held_out(self, n: int, size: int | None = None, seed: int = 0) -> Wholes:
+        """At most n of the held-out wholes, of ``size`` parts where it is given, in a random order."""
+        rows = np.flatnonzero(self.held & ((self._sizes == size) | (size is None)))
+        rows = np.random.default_rng(seed).permutation(rows)[:n]
+        if not len(rows):
+            raise DataError("no whole is held out" if size is None else f"no whole of {size} parts is held out")
+        keys = self.data.ids if self.data.shared is None else self.data.shared
+        return Wholes(
+            self.data.x[rows],
+            [self.data.parts[i] for i in rows],
+            [describe_values(self.context, self._values[i], self._known[i]) for i in rows],
+            [keys[i] for i in rows],
+            [[] for _ in rows],
+        )
 
     # -- what was read -------------------------------------------------------------------------------------------
 

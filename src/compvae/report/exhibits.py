@@ -12,12 +12,13 @@ from compvae.figures import live_coordinates, rel_ed_by_size, training_curves
 from compvae.measures import bits
 from compvae.measures.information import LIVE
 from compvae.problems import Problem
+from compvae.problems.source import Source
 from compvae.report.curves import curve_exhibits
 from compvae.report.exhibit import Exhibit
 from compvae.report.images import image_exhibits
 from compvae.report.loads import load_exhibits
 
-__all__ = ["exhibits"]
+__all__ = ["exhibits", "live_exhibit", "training_exhibit"]
 
 INFORMED = 64  # wholes behind the bits of each coordinate
 
@@ -31,9 +32,9 @@ def exhibits(
     yield from (image_exhibits if len(problem.shape) > 1 else curve_exhibits)(model, problem, seed)
     if len(problem.shape) == 1:
         yield from load_exhibits(model, seed)
-    yield _live(model, problem, seed)
+    yield live_exhibit(model, problem, seed)
     if any(line.get("bound") is not None for line in lines):
-        yield _training(lines)
+        yield training_exhibit(lines)
     if any(line.get("bound") is not None for line in found.training.get(Paper.name, [])):
         yield _labour(found.training[Paper.name])
 
@@ -54,9 +55,13 @@ def _by_size(rows: Sequence[Row], problem: Problem) -> Exhibit:
     )
 
 
-def _live(model: Model, problem: Problem, seed: int) -> Exhibit:
+def live_exhibit(model: Model, problem: Source, seed: int) -> Exhibit:
+    """Which coordinates of the latents hold something."""
     found = bits(model.network, problem, INFORMED, seed).by_coordinate
-    names = problem.schema.categories if len(found) == problem.schema.n_kinds else ("all parts",)
+    kinds = problem.schema.categorical
+    names = kinds[0].categories if len(kinds) == 1 else [f"kind {i + 1}" for i in range(problem.schema.n_kinds)]
+    if len(found) != len(names) or not kinds:
+        names = ("all parts",)
     return Exhibit(
         "live",
         "Live coordinates of the latents",
@@ -67,13 +72,15 @@ def _live(model: Model, problem: Problem, seed: int) -> Exhibit:
     )
 
 
-def _training(lines: Sequence[Mapping[str, Any]]) -> Exhibit:
+def training_exhibit(lines: Sequence[Mapping[str, Any]]) -> Exhibit:
+    """The bound along training.  lines: of metrics.jsonl."""
+    watched = "; relED where it was watched" if any(line.get("rel_ed") for line in lines) else ""
     return Exhibit(
         "training",
         "Training",
         "Terms of the bound against the training step, on logarithmic axes.",
         "total = x - w - z, each a mean over the wholes of a batch: bits in the latents above, nats of x and of the "
-        "total below, on logarithmic axes where they span decades; relED where it was watched.",
+        f"total below, on logarithmic axes where they span decades{watched}.",
         training_curves(lines),
     )
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import compvae
-from compvae import problems
 from compvae.api import load
 from compvae.compose import Model
-from compvae.errors import ConfigError
+from compvae.evaluation.harness import problem_of
 from compvae.evaluation.rows import Evaluation, Row, named, split
 from compvae.problems import Problem
 from compvae.report.claims import number
 from compvae.train.observers import read_metrics
 
-__all__ = ["Headline", "Subject", "facts", "headlines", "reproduction"]
+__all__ = ["Headline", "Subject", "facts", "headlines", "model_facts", "report_commands", "reproduction"]
 
 
 @dataclass(frozen=True)
@@ -34,15 +33,15 @@ class Subject:
     def of(cls, name: str) -> Subject:
         """A shipped model by name, a run, or a model directory (also the one inside a run)."""
         model = load(name)
-        about = model.provenance
-        if about.problem is None:
-            raise ConfigError(
-                f"{name}: the truth of its data is not known; a report needs a built-in problem, compvae plan does not"
-            )
         path = Path(name)
         metrics = [place / "metrics.jsonl" for place in (path, path.parent) if (place / "model").is_dir()]
         lines = read_metrics(metrics[0]) if metrics else []
-        return cls(name, model, problems.get(about.problem, **dict(about.settings)), lines)
+        return cls(name, model, problem_of(model), lines)
+
+    @property
+    def kind(self) -> str:
+        """By what evaluations know the problem."""
+        return self.problem.name
 
 
 @dataclass(frozen=True)
@@ -56,22 +55,30 @@ class Headline:
 
 def facts(subject: Subject) -> list[tuple[str, str]]:
     """Name and value of what there is to know."""
-    config, about = subject.model.config, subject.model.provenance
-    parameters = sum(tensor.numel() for tensor in subject.model.network.parameters())
-    attributes = ", ".join(a.name for a in config.parts.attributes)
+    about, problem = subject.model.provenance, subject.problem
+    attributes = ", ".join(a.name for a in subject.model.config.parts.attributes)
     settings = ", ".join(f"{key} = {value}" for key, value in about.settings.items())
-    seconds = subject.lines[-1].get("seconds") if subject.lines else None
-    found = [
-        ("problem", f"{subject.problem.name}: {subject.problem.summary}"),
+    return [
+        ("problem", f"{problem.name}: {problem.summary}"),
         ("settings of the problem", settings or "as the problem has them"),
-        ("a part", f"{attributes}; hidden in it: {', '.join(subject.problem.specific_names)}"),
+        ("a part", f"{attributes}; hidden in it: {', '.join(problem.specific_names)}"),
+        *model_facts(subject.model, problem.max_parts, subject.lines),
+    ]
+
+
+def model_facts(model: Model, trained: int, lines: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """What is known of any model.  trained: largest K of training.  lines: of metrics.jsonl."""
+    config = model.config
+    parameters = sum(tensor.numel() for tensor in model.network.parameters())
+    seconds = lines[-1].get("seconds") if lines else None
+    found = [
         ("x", " x ".join(map(str, config.shape)) + " numbers"),
-        ("trained on", f"K up to {subject.problem.max_parts}"),
+        ("trained on", f"K up to {trained}"),
         ("posterior, decoder", f"{config.posterior.kind}, {config.decoder.kind}"),
         ("latents", f"w {config.latent.w}" + (", a block for each category" if config.latent.blocks else "")
          + (f"; z {config.latent.z}, {config.latent.z_place}" if config.latent.z else "; no z")),
         ("parameters", f"{parameters:,}"),
-        *about.notes.items(),
+        *model.provenance.notes.items(),
         ("training time", "" if seconds is None else f"{seconds:.0f} s"),
         ("compvae", compvae.__version__),
     ]  # fmt: skip
@@ -107,7 +114,14 @@ def reproduction(
         commands.append(
             f"compvae train {subject.problem.name} --preset {preset} --steps {steps} --seed {trained} --out {name}"
         )
-    options = f" --seed {seed}" + (" --quick" if quick else "")
+    return [*commands, *report_commands(name, quick, seed, evaluation, found)]
+
+
+def report_commands(
+    name: str, quick: bool, seed: int, evaluation: Path | None, found: Evaluation | None = None
+) -> list[str]:
+    """The commands that make a report: that of its evaluation first, where one was read."""
+    options, commands = f" --seed {seed}" + (" --quick" if quick else ""), []
     if evaluation is not None:
         measured = "" if found is None else found.about.get("options", "")
         commands.append(f"compvae evaluate {shlex.quote(name)} {measured} --json > {shlex.quote(str(evaluation))}")

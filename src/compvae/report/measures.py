@@ -34,6 +34,12 @@ MEANINGS = {
     "bits in w": "information in the parts' latents",
     "bits in z": "information in the shared latent",
     "order": "largest difference between samples of one composition given in two orders",
+    "energy score": "distance of draws to the observed, less half their own spread, in the unit of x; lower is better",
+    "coverage of 90%": "share of observed values inside the 90% interval of the draws; 0.9 is right",
+    "PIT of the peak": "Kolmogorov distance from uniform of the ranks of observed peaks among drawn ones; 0 is right",
+    "P95 peak, ratio": "95% quantile of the drawn peaks over that of the observed ones; 1 is right",
+    "variance, ratio": "variance of the draws over that of the observed wholes; 1 is right",
+    "P95 peak a part": "95% quantile of the peak, divided by K, in the unit of x",
     "departure from the sum": "RMS of whole minus the mean of its parts, of the RMS of the whole",
 }
 

@@ -35,7 +35,7 @@ from compvae.train.loop import Observer, Trainer
 from compvae.train.observers import CurvesFigure, MetricsFile, ProgressBar, TensorBoard
 from compvae.train.settings import FORMAT_VERSION, RunConfig, read_options, read_run, resolve, settled
 
-__all__ = ["Estimate", "Outcome", "estimate", "train_run"]
+__all__ = ["Estimate", "Outcome", "data_of", "estimate", "train_run"]
 
 CONFIG, METRICS, DATA = "config.json", "metrics.jsonl", "data.json"
 MEASURED_STEPS = 5
@@ -93,6 +93,20 @@ def estimate(options: Mapping[str, Any]) -> Estimate:
     seconds, bound = _measure(config, threads)
     parameters = sum(value.numel() for value in Trainer(config).model.parameters())
     return Estimate(parameters, seconds, seconds * config.recipe.steps / 60, threads, bound)
+
+
+def data_of(name: str | os.PathLike[str]) -> tuple[Path, OwnData, OwnSource]:
+    """A run of own data, or the one a model directory lies in: its directory, where its data is, and the data."""
+    place = Path(name)
+    for directory in (place, place.parent):
+        if (directory / CONFIG).is_file() and (directory / "model").is_dir():
+            data = read_run(read_options(directory / CONFIG), str(directory / CONFIG)).data
+            if data is not None:
+                return directory, data, data.open()
+    raise ConfigError(
+        f"{name}: the truth of its data is not known, so it is judged on what its run held out; name the directory of "
+        f"the run, whose {CONFIG} says where the data is"
+    )
 
 
 def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None) -> RunConfig:
