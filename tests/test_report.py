@@ -290,7 +290,7 @@ def test_mistakes_are_one_sentence_and_leave_nothing(run: Path, tmp_path: Path) 
         write_report(str(tmp_path / "nothing"), tmp_path / "page.html")
     own = tmp_path / "own"
     Model(CompVAE.seeded(preset(problems.get("sines"), "small"), 0)).save(own)
-    with pytest.raises(CompVAEError, match="built-in problem"):
+    with pytest.raises(CompVAEError, match="the directory of the run"):
         write_report(str(own), tmp_path / "page.html")
     rows = tmp_path / "rows.json"
     rows.write_text(Evaluation(about={"problem": "colours"}, measures=ROWS).model_dump_json())
