@@ -23,7 +23,7 @@ scale mixture context_prior prior
 posterior.climbing posterior.factor posterior.base posterior.collapsed posterior.graph posterior.per_part
 posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
-model inference objective calibration start shaping generation composed
+model inference objective calibration start seen shaping generation composed
 tails.events tails.simulator tails.base tails.rejection tails.subset tails.pareto tails.proposal tails.importance
 tails history editing composition presets
 measures.measured measures.moments measures.energy measures.ks measures.edits measures.recovery measures.classifier

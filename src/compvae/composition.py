@@ -18,7 +18,7 @@ from torch import Tensor
 
 from compvae.batch import Batch, Parts, collate
 from compvae.checks import allocate, at_least_one
-from compvae.editing import Group, edited, redrawn
+from compvae.editing import Group, edited, held_noise, redrawn
 from compvae.errors import DataError, PartsError
 from compvae.history import History
 from compvae.inference import Inferred
@@ -124,6 +124,7 @@ class Composition:
         """The whole of these parts: the decoder's mean at the latents' means, (*shape) or (rows, *shape) as x came.
 
         With n, that many draws of the latents, (n, *shape) or (n, rows, *shape); noise=True adds the observation noise.
+        Where that is noise of parts, those that were observed and stay keep theirs: with no edit, that gives x back.
         """
         if n is None and noise:
             raise DataError("noise=True needs n: the mean has no noise; give n=1 for one draw")
@@ -177,7 +178,10 @@ class Composition:
         latent = redrawn(observed.network, observed.tile(wholes), noise, draws, observed.known, int(wholes[0]))
         groups = [group.rows(rows) for group in self._groups]
         x = edited(observed.network, latent, groups, self._now.rows(rows), noise)
-        return (x.rsample(noise, "x") if noisy else x.mean).float().numpy()
+        if not noisy:
+            return x.mean.float().numpy()
+        held = held_noise(observed.network, observed.batch.x[rows], latent, groups, noise)
+        return (x.rsample(noise, "x") if held is None else x.mean + held).float().numpy()
 
     @cached_property
     def _now(self) -> Parts:

@@ -1,13 +1,15 @@
-"""p(z | context), z above the parts: N(0, I) times a Gaussian message of what is known while the model is trained, then
-a mixture fitted to what the wholes of many days show.
+"""p(z | context), z above the parts: N(0, I) while a model is trained, then a mixture fitted to what days show.
 
-Without that unit z has no scale of its own: its prior, which is learned, and the prior of the parts given z can grow
-together without end.  With it, what q(z | x) is on average still misses N(0, I), and samples are wrong where bound and
-edits are excellent (theory, section 5; docs/experiments.md, 10).  So the prior follows q in the end:
+Without that unit z has no scale of its own: its prior, were it learned, and the prior of the parts given z could grow
+together without end.  A prior that is told the context in training puts known days and unknown ones into different
+corners of z, and the two no longer mean the same (docs/experiments.md, 11): so context comes in afterwards.  What
+q(z | x) is on average misses N(0, I), and samples are wrong where bound and edits are excellent (theory, section 5).
+So the prior follows q in the end:
 
-    p(z | context) = sum_m pi_m(context) N(mu_m(context), diag sigma_m^2(context))
+    p(z | context) = sum_m pi_m(context) N(mu_m(context), L_m L_m^T(context))
 
-Inference takes the Gaussian with the same mean and variances.
+Inference takes the Gaussian with the same mean and variances; shaping.py turns z so that, without context, its
+coordinates are uncorrelated.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from compvae.config import ZNetworkConfig
-from compvae.distributions import Normal, soft_floor
+from compvae.distributions import LOG_2PI, Normal, soft_floor
 from compvae.nn.residual import residual_stack
 from compvae.noise import NormalSource, Still
 
@@ -37,37 +39,32 @@ class ContextPrior(nn.Module):
     def __init__(self, inputs: int, z: int, network: ZNetworkConfig, components: int = 8) -> None:
         super().__init__()
         self.z, self.components = z, components
-        self.network = residual_stack(inputs, network.width, network.blocks, 2 * z, network.stem) if inputs else None
-        self.mixture = residual_stack(inputs + 1, network.width, network.blocks, components * (1 + 2 * z))
+        self.below = z * (z - 1) // 2  # numbers below the diagonal of a root
+        self.mixture = residual_stack(inputs + 1, network.width, network.blocks, components * (1 + 2 * z + self.below))
         self.mixture.requires_grad_(False)  # no step of training moves it
         self.register_buffer("fitted", torch.zeros(()))  # 1 when it is; weights are floating-point numbers
 
     def forward(self, context: Tensor) -> Normal:
         """context: (B, E), a row of zeros where nothing is known -> normal over (B, Z)."""
         if self.fitted:
-            weights, mean, variance = self._components(context)
-            centre = (weights[..., None] * mean).sum(1)
-            return Normal(centre, (weights[..., None] * (variance + mean**2)).sum(1) - centre**2)
+            log_weights, mean, root = self._components(context)
+            weights = log_weights.exp()[..., None]
+            centre = (weights * mean).sum(1)
+            return Normal(centre, (weights * ((root**2).sum(-1) + mean**2)).sum(1) - centre**2)
         zeros = context.new_zeros(len(context), self.z)
-        unit = Normal(zeros, torch.ones_like(zeros))
-        if self.network is None:
-            return unit
-        mean, log_variance = self.network(context).chunk(2, -1)
-        told = unit.times(REACH * torch.tanh(mean / REACH), soft_floor(log_variance, NARROWEST))
-        unknown = (context == 0).all(1, keepdim=True)
-        return Normal(told.mean.masked_fill(unknown, 0.0), told.variance.masked_fill(unknown, 1.0))
+        return Normal(zeros, torch.ones_like(zeros))
 
     def draw(self, context: Tensor, noise: NormalSource, name: str) -> Tensor:
         """z ~ p(z | context), (B, Z); its mean where the noise is still."""
         if not self.fitted or isinstance(noise, Still):
             given: Normal = self(context)
             return given.rsample(noise, name)
-        weights, mean, variance = self._components(context)
+        log_weights, mean, root = self._components(context)
         quantile = 0.5 * torch.erfc(-noise.normal(f"{name}/component", 1) / math.sqrt(2))
-        chosen = torch.searchsorted(weights.cumsum(1), quantile).clamp_(max=self.components - 1)
-        index = chosen[..., None].expand(-1, -1, self.z)
-        unit = noise.normal(name, self.z, dtype=mean.dtype)
-        return mean.gather(1, index)[:, 0] + variance.gather(1, index)[:, 0].sqrt() * unit
+        chosen = torch.searchsorted(log_weights.exp().cumsum(1), quantile).clamp_(max=self.components - 1)
+        rows, unit = torch.arange(len(mean), device=mean.device), noise.normal(name, self.z, dtype=mean.dtype)
+        chosen = chosen[:, 0]
+        return mean[rows, chosen] + (root[rows, chosen] @ unit[..., None])[..., 0]
 
     def fit(self, z: Tensor, context: Tensor) -> float:
         """Climb the mean of ln p(z | context); the last value.  z: (N, Z), of N days.  context: (N, E)."""
@@ -89,21 +86,24 @@ class ContextPrior(nn.Module):
 
     def log_prob(self, z: Tensor, context: Tensor) -> Tensor:
         """ln of the mixture, (B,).  z: (B, Z).  context: (B, E)."""
-        weights, mean, variance = self._components(context)
-        density = Normal(mean, variance).log_density(z[:, None].expand_as(mean)).sum(-1)
-        return torch.logsumexp(weights.log() + density, 1)
+        log_weights, mean, root = self._components(context)
+        white = torch.linalg.solve_triangular(root, (z[:, None] - mean)[..., None], upper=False)[..., 0]
+        log_det = root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        density = -0.5 * ((white**2).sum(-1) + self.z * LOG_2PI) - log_det
+        return torch.logsumexp(log_weights + density, 1)
 
     def _components(self, context: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Weights (B, M), means (B, M, Z) and variances (B, M, Z)."""
+        """Logarithms of weights (B, M), means (B, M, Z) and lower triangular roots of covariances (B, M, Z, Z)."""
         one = context.new_ones(len(context), 1)
         out = self.mixture(torch.cat([one, context], 1)).view(len(context), self.components, -1)
-        mean, log_variance = out[..., 1:].chunk(2, -1)
+        weight, mean, log_variance, below = out.split([1, self.z, self.z, self.below], -1)
         # bounded: a component far out or wide would be an extrapolation of everything that hangs on z
-        return (
-            out[..., 0].softmax(-1),
-            REACH * torch.tanh(mean / REACH),
-            soft_floor(-F.softplus(-log_variance), NARROWEST).exp(),
-        )
+        deviation = soft_floor(-F.softplus(-log_variance), NARROWEST).exp().sqrt()
+        root = torch.eye(self.z, dtype=out.dtype, device=out.device).repeat(*out.shape[:2], 1, 1)
+        row, column = torch.tril_indices(self.z, self.z, -1, device=out.device)
+        root[..., row, column] = below
+        root = root * (deviation / root.norm(dim=-1))[..., None]
+        return weight[..., 0].log_softmax(-1), REACH * torch.tanh(mean / REACH), root
 
     @torch.no_grad()
     def _spread(self, z: Tensor) -> None:
@@ -114,4 +114,4 @@ class ContextPrior(nn.Module):
         bias = last.bias.view(self.components, -1)
         bias[:, 0] = 0.0
         bias[:, 1 : 1 + self.z] = z[torch.randint(len(z), (self.components,))]
-        bias[:, 1 + self.z :] = 0.0
+        bias[:, 1 + self.z :] = 0.0  # uncorrelated

@@ -8,7 +8,8 @@ with M, S the prior's moments of the sum over P, M_rest, S_rest over P without R
 over the parts, a part that goes takes its own w along.  Added parts are drawn from p(w | l, z).
 
 The shared factor stays: z itself where it stands above the parts, its noise u = (z - mean)/deviation under p(z | W)
-where it hangs below W.
+where it hangs below W.  Where every part brings noise of its own, that of the parts which stay is held too: of
+e = x - x(W), whose variance is R, they have a draw of N( R_rest/R e, R_rest (R - R_rest)/R ), again the bridge.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from compvae.inference import Inferred, infer
 from compvae.model import CompVAE
 from compvae.noise import Noise, Still
 
-__all__ = ["Group", "edited", "redrawn"]
+__all__ = ["Group", "edited", "held_noise", "redrawn"]
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,29 @@ def edited(model: CompVAE, latent: Inferred, groups: Sequence[Group], now: Parts
     z = _moved_z(model, latent, code, parts)
     out: Normal = model.decoder(code, parts, z, latent.context)
     return out
+
+
+@torch.no_grad()
+def held_noise(model: CompVAE, x: Tensor, latent: Inferred, groups: Sequence[Group], noise: Noise) -> Tensor | None:
+    """The observation noise of the edited wholes, (B, *shape): held for parts that stay, drawn for parts put in.
+
+    x, latent: of the wholes as observed, x (B, *shape).  None where the noise is not that of parts.
+    """
+    decoder, observed, left = model.decoder, groups[0].stages[0], groups[0].stages[-1]
+    if decoder.noise_of_parts(observed, x) is None:
+        return None
+    code = latent.w if model.posterior.of_sum else model.aggregate(latent.w, observed)
+    error = x - decoder(code, observed, latent.z_value, latent.context).mean
+
+    def alone(parts: Parts) -> Normal:
+        variance = decoder.noise_of_parts(parts, x)
+        assert variance is not None
+        return Normal(torch.zeros_like(error), variance)
+
+    total = _rest(error, alone(observed), alone(left)).rsample(noise, "x/held")
+    for group in groups[1:]:
+        total = total + alone(group.stages[-1]).rsample(noise, f"x/added/{group.steps[0]}")
+    return total
 
 
 def _edited_sum(model: CompVAE, observed: Tensor, groups: Sequence[Group], z: Tensor | None, noise: Noise) -> Tensor:

@@ -197,15 +197,22 @@ class TablePrior(PartPrior):
         self.mean.copy_(torch.where(seen[:, None], mean, self.mean))
         self.log_variance.copy_(torch.where(seen[:, None], log_variance, self.log_variance))
 
-    def moments_at_rest(self) -> tuple[Tensor, Tensor]:
-        """m_c and p_c^2 of the table, before z moves them, (C, d) each."""
-        return self.mean, soft_floor(self.log_variance, self.config.prior.floor).exp()
+    @torch.no_grad()
+    def turn_z(self, centre: Tensor, root: Tensor) -> None:
+        """z = centre + root u: everything that hangs on z takes u in its place.  centre: (Z,).  root: (Z, Z)."""
+        assert self.shift is not None
+        first = next(layer for layer in self.shift.modules() if isinstance(layer, nn.Linear))
+        first.bias.add_(first.weight @ centre)
+        first.weight.copy_(first.weight @ root)
+        if self.mixture is not None:
+            gate = self.mixture.gate
+            gate[..., 0] += gate[..., 1:] @ centre
+            gate[..., 1:] = gate[..., 1:] @ root
 
     @torch.no_grad()
-    def adjust(self, kind: int, shift: Tensor, scale: Tensor, root: Tensor) -> None:
-        """m_c + shift, p_c^2 scale, and correlations root root^T of v.  shift, scale: (d,).  root: (d, d)."""
+    def correlate(self, kind: int, scale: Tensor, root: Tensor) -> None:
+        """p_c^2 scale, and correlations root root^T of v.  scale: (d,).  root: (d, d)."""
         assert self.mixture is not None
-        self.mean[kind] += shift.to(self.mean)
         self.log_variance[kind] += scale.log().to(self.mean)
         self.mixture.correlated[kind] = root.to(self.mean)
 

@@ -1,38 +1,43 @@
-"""What is fitted when a model with a mixture as the shape of its parts is trained: p(z | context), moments, shapes.
+"""What is fitted when a model with a mixture as the shape of its parts is trained: EM, then shapes.
 
-All of it to draws of q(z, W | x) for wholes that no step trained on, in two passes:
+E-step: draws of q(z, W | x) for wholes that no step trained on (:mod:`compvae.seen`).  M-step, in each of some rounds:
 
-    p(z | context)    <-  z of days that are well known, from wholes of many parts
-    m_c, p_c^2, R_c   <-  moments of v = (W_c - n m_c(z)) / (sqrt(n) p_c(z)): mean into m_c, variances into p_c^2, and
-                          R_c R_c^T their correlations
-    shape of kind c   <-  v of single parts (K = 1), z known from the larger wholes of the same day
+    z                 <-  turned to mean 0 and covariance I over the days that are well known
+    p(z | context)    <-  z of those days
+    m_c(z), p_c(z)    <-  argmax sum over wholes of E ln N(W_c; n_c m_c(z), n_c p_c^2(z)), a regression on z
+    s_c^2             <-  mean of E[e_c^2] / n_c, e the noise that W leaves
 
-The first two are the M-step, which gradients reach too slowly: the likelihood is thousands of times stiffer (theory,
-section 5).  Shapes are mixtures (:mod:`compvae.mixture`).
+Gradients of the bound reach these too slowly: the likelihood is thousands of times stiffer (theory, section 5).  In the
+end, from more wholes, p(z | context) once more and
+
+    p_c^2, R_c R_c^T  <-  covariance of v = (W_c - n m_c(z)) / (sqrt(n) p_c(z)), R_c R_c^T its correlations
+    shape of kind c   <-  R_c^-1 v of single parts (K = 1), z known from the larger wholes of the same day
+
+Shapes are mixtures (:mod:`compvae.mixture`).  Few rounds: the parts' covariance is not all in W, so that q(z) is too
+sure of itself, and EM drifts (docs/experiments.md, 11).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from compvae.batch import Batch
 from compvae.calibration import Draw
 from compvae.context_prior import ContextPrior
-from compvae.dense import Correlated
-from compvae.inference import Inferred, draw_z, infer
+from compvae.decoder.linked import LinkedDecoder
 from compvae.model import CompVAE
-from compvae.noise import Noise
 from compvae.prior import TablePrior
-from compvae.scale import context_of
+from compvae.seen import Seen, look
 
 __all__ = ["BATCHES", "shape_parts", "shaped"]
 
-BATCHES, ROWS = 400, 256
-ROUNDS, LAST = 5, 2  # of the fit of p(z | context), on which q(z | x) hangs; the last to twice the days
-DAYS = 0.15  # share of the batches that p(z | context) is fitted to
+BATCHES = 400
+ROUNDS, SHARE = 6, 0.2  # of EM, and of the batches that each looks at
+STEPS, BATCH, RATE = 400, 1024, 3e-3  # of the regression on z
+JITTER, SMALLEST = 1e-4, 1e-3  # of a variance of 1
 
 
 def shaped(model: CompVAE) -> bool:
@@ -41,112 +46,103 @@ def shaped(model: CompVAE) -> bool:
 
 
 @torch.no_grad()
-def shape_parts(model: CompVAE, draw: Draw, seed: int, batches: int = BATCHES) -> None:
+def shape_parts(model: CompVAE, draw: Draw, seed: int, batches: int = BATCHES, rounds: int = ROUNDS) -> None:
     """Fit all of it, in place.  draw: wholes as in training; seed: of their own."""
+    assert isinstance(model.prior, TablePrior)
     model.train()  # fewer rounds of inference: the model is close to linear
-    if isinstance(model.z_prior, ContextPrior):
-        _fit_days(model, model.z_prior, draw, seed, max(1, int(DAYS * batches)))
-    _fit_kinds(model, draw, seed, batches)
+    for round_ in range(rounds):
+        seen = _turned(model, look(model, draw, seed, round_, max(1, int(SHARE * batches))))
+        _fit_days(model, seen)
+        _regress(model.prior, seen)
+        _fit_noise(model, seen)
+    seen = look(model, draw, seed, rounds, batches)
+    _fit_days(model, seen)
+    _fit_shapes(model.prior, seen)
     model.eval()
 
 
-def _inferred(model: CompVAE, draw: Draw, noise: Noise) -> tuple[Batch, Inferred]:
-    like = next(model.decoder.parameters())
-    batch = draw(noise).to(like.device, like.dtype)
-    return batch, infer(model, batch, noise)
+def _turned(model: CompVAE, seen: Seen) -> Seen:
+    """The same in coordinates of z that are uncorrelated: inference takes p(z) to be so.
 
-
-def _fit_days(model: CompVAE, prior: ContextPrior, draw: Draw, seed: int, batches: int) -> None:
-    for round_ in range(ROUNDS):
-        many = batches * (LAST if round_ == ROUNDS - 1 else 1)
-        found = [_days(model, draw, Noise(seed, ROWS, 0, round_, number)) for number in range(many)]
-        z, context = (torch.cat(pieces) for pieces in zip(*found, strict=True))
-        if len(z) >= prior.components:
-            prior.fit(z, context)
-
-
-def _days(model: CompVAE, draw: Draw, noise: Noise) -> tuple[Tensor, Tensor]:
-    """z, (R, Z), and context, (R, E), of the quarter of a batch's days that are seen through the most parts.
-
-    Of days that are hardly seen q(z | ..) is the prior they were trained with, which is to be replaced.
+    What q(z) is on average is strongly correlated after training, and a prior that is not puts z where no day is
+    (docs/experiments.md, 11).
     """
-    like = next(model.decoder.parameters())
-    batch = draw(noise).to(like.device, like.dtype)
-    z = draw_z(model, batch, noise)
-    context = context_of(batch, model.config) if model.config.context else like.new_zeros(len(batch), 0)
-    sizes, first = batch.parts.sizes.double()[:, None], torch.arange(len(batch))
-    if batch.shared is not None:
-        sizes, first = batch.shared.total(sizes), batch.shared.first
-    chosen = first[sizes[:, 0].argsort(descending=True)[: max(1, len(first) // 4)]]
-    return z[chosen], context[chosen].to(like.dtype)
-
-
-def _fit_kinds(model: CompVAE, draw: Draw, seed: int, batches: int) -> None:
     prior = model.prior
     assert isinstance(prior, TablePrior)
+    if prior.shift is None or not prior.config.prior.z_network.stem or len(seen.days) <= 2 * prior.config.latent.z:
+        return seen
+    centre, covariance = seen.days.mean(0), torch.cov(seen.days.T)
+    root = torch.linalg.cholesky(covariance + JITTER * torch.eye(len(centre)))
+    prior.turn_z(centre, root)
+
+    def turned(z: Tensor) -> Tensor:
+        u: Tensor = torch.linalg.solve_triangular(root, (z - centre).mT, upper=False).T
+        return u
+
+    return replace(seen, z=turned(seen.z), days=turned(seen.days), single_z=turned(seen.single_z))
+
+
+def _fit_days(model: CompVAE, seen: Seen) -> None:
+    if isinstance(model.z_prior, ContextPrior) and len(seen.days) >= model.z_prior.components:
+        model.z_prior.fit(seen.days, seen.told)
+
+
+def _regress(prior: TablePrior, seen: Seen) -> None:
+    """m_c(z) and p_c(z) by Adam on draws that stay as they are: no inference within the loop."""
+    weights = [prior.mean, prior.log_variance, *([] if prior.shift is None else prior.shift.parameters())]
+    learned = [weight.requires_grad for weight in weights]
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        torch.manual_seed(0)
+        for weight in weights:
+            weight.requires_grad_(True)
+        optimiser = torch.optim.Adam(weights, lr=RATE)
+        for step in range(STEPS):
+            optimiser.param_groups[0]["lr"] = RATE * (0.5 * (1 + math.cos(math.pi * step / STEPS)) + 0.01)
+            loss = _surprise(prior, seen, torch.randint(len(seen.counts), (BATCH,)))
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+    for weight, was in zip(weights, learned, strict=True):
+        weight.requires_grad_(was)
+        weight.grad = None
+
+
+def _surprise(prior: TablePrior, seen: Seen, rows: Tensor) -> Tensor:
+    """-E ln N(W_c; n m_c(z), n p_c^2(z)), a mean over these wholes and the kinds in them.  rows: (R,)."""
+    mean, variance = prior.moments(seen.z[rows] if prior.shift is not None else None)
+    n = seen.counts[rows].to(mean.dtype)[..., None]
+    square = (seen.mean[rows] - n * mean) ** 2 + seen.variance[rows]
+    terms = square / (n.clamp(min=1) * variance) + variance.log()
+    return 0.5 * terms.masked_fill(n == 0, 0.0).sum() / (n > 0).sum()
+
+
+def _fit_noise(model: CompVAE, seen: Seen) -> None:
+    if seen.noise is not None:
+        assert isinstance(model.decoder, LinkedDecoder)
+        there = seen.terms > 0
+        model.decoder.set_noise(seen.noise / seen.terms.clamp(min=1)[:, None], there)
+
+
+def _fit_shapes(prior: TablePrior, seen: Seen) -> None:
+    """Variances and correlations once more, in closed form, then the shapes of single parts."""
     assert prior.mixture is not None
-    seen = [_Seen.of(prior, *_inferred(model, draw, Noise(seed, ROWS, 1, number))) for number in range(batches)]
-    for c in range(model.config.parts.n_kinds):
-        moments = [one.moments[c] for one in seen]
-        terms, parts = (sum(float(getattr(m, name)) for m in moments) for name in ("terms", "parts"))
-        if not terms:
+    mean, variance = (m.double() for m in prior.moments(seen.single_z if prior.shift is not None else None))
+    for c in range(len(prior.mean)):
+        if not seen.terms[c]:
             continue
-        shift = torch.stack([m.shift for m in moments]).sum(0) / parts
-        # taking the shift out of the mean takes its square out of the second moment
-        second = torch.stack([m.second for m in moments]).sum(0) / terms
-        unit = shift / prior.moments_at_rest()[1][c].double().sqrt()
-        covariance = _positive(second - parts / terms * torch.outer(unit, unit))
-        scale = covariance.diagonal().clamp(min=1e-3)
-        root = torch.linalg.cholesky(covariance / (scale[:, None] * scale).sqrt() + 1e-4 * torch.eye(len(scale)))
-        prior.adjust(c, shift, scale, root)
-        v, z = (torch.cat([getattr(one, name)[one.kind == c] for one in seen]) for name in ("v", "z"))
-        v = (v.double() - unit) / scale.sqrt()
-        prior.mixture.fit(c, torch.linalg.solve_triangular(root, v.T, upper=False).T, z)
+        covariance = _positive(seen.covariance[c] / seen.terms[c])
+        scale = covariance.diagonal().clamp(min=SMALLEST)
+        eye = JITTER * torch.eye(len(scale), dtype=scale.dtype)
+        root = torch.linalg.cholesky(covariance / (scale[:, None] * scale).sqrt() + eye)
+        prior.correlate(c, scale, root)
+        own = seen.kind == c
+        centre, spread = (m.expand(len(own), -1, -1)[own, c] for m in (mean, variance))
+        v = (seen.single[own].double() - centre) / (spread * scale).sqrt()
+        prior.mixture.fit(c, torch.linalg.solve_triangular(root, v.T, upper=False).T, seen.single_z[own])
 
 
 def _positive(covariance: Tensor) -> Tensor:
-    """The nearest matrix without negative variances: few wholes may leave less than the shift takes away.  (d, d)."""
+    """The nearest matrix without negative variances: few wholes may leave less than nothing.  (d, d)."""
     values, axes = torch.linalg.eigh(covariance)
-    out: Tensor = (axes * values.clamp(min=1e-3)) @ axes.T
+    out: Tensor = (axes * values.clamp(min=SMALLEST)) @ axes.T
     return out
-
-
-@dataclass(frozen=True)
-class _Moments:
-    """Of one kind in one batch.  shift: sum of W - n m, (d,).  second: sum of E[v v^T], (d, d).  parts: sum of n."""
-
-    shift: Tensor
-    second: Tensor
-    parts: float
-    terms: int
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """One batch: moments of each kind, and the single parts in it: kind (R,), v (R, d), z (R, Z)."""
-
-    moments: list[_Moments]
-    kind: Tensor
-    v: Tensor
-    z: Tensor
-
-    @staticmethod
-    def of(prior: TablePrior, batch: Batch, latent: Inferred) -> _Seen:
-        q, p, n = latent.q, latent.prior, batch.parts.counts.double()
-        assert isinstance(q, Correlated)
-        deviation = p.variance.expand_as(p.mean).double().clamp(min=1e-12).sqrt()  # sqrt(n) p_c(z), (B, C, d)
-        centred = (q.mean - p.mean).double()
-        v = centred / deviation
-        second = q.covariances().double() / (deviation[..., :, None] * deviation[..., None, :])
-        second = second + v[..., :, None] * v[..., None, :]
-        moments = []
-        for c in range(n.shape[1]):
-            there = n[:, c] > 0
-            moments.append(
-                _Moments(centred[there, c].sum(0), second[there, c].sum(0), float(n[:, c].sum()), int(there.sum()))
-            )
-        single = batch.parts.sizes == 1
-        kind, rows = n[single].argmax(1), torch.arange(int(single.sum()))
-        drawn = ((latent.w - p.mean).double() / deviation)[single][rows, kind]
-        z = latent.w.new_zeros(len(rows), 0) if latent.z_value is None else latent.z_value[single]
-        return _Seen(moments, kind, drawn.float(), z)

@@ -34,6 +34,13 @@ class Decoder(nn.Module, ABC):
         -> normal over (B, *shape), or over (B, channels, P) where pixels are given.
         """
 
+    def noise_of_parts(self, parts: Parts, like: Tensor) -> Tensor | None:
+        """Variance of the noise that the parts bring, (B, *shape); None where it belongs to the whole.
+
+        like: (B, *), for device and dtype.
+        """
+        return None
+
     @torch.no_grad()
     def turn(self, axes: Tensor) -> None:
         """w -> axes_c^T w for the code of every kind, with x unchanged.  axes: orthogonal, (C, d, d)."""

@@ -19,7 +19,7 @@ from compvae.config import LinkedConfig, ModelConfig
 from compvae.context import context_size
 from compvae.decoder.base import Decoder
 from compvae.dense import Linearised
-from compvae.distributions import Normal, soft_floor
+from compvae.distributions import Normal, raised, soft_floor
 from compvae.nn.residual import Skipped, residual_stack
 from compvae.scale import beside, size_scale
 
@@ -103,11 +103,25 @@ class LinkedDecoder(Decoder):
         out = out.transpose(1, 2).reshape(len(out), -1, *self.config.shape)  # mean, and log-variance where it is made
         size, unit = size_scale(self.config, parts, out[:, 0]), self.config.unit
         if self.own.part_noise:
-            return Normal(unit * size * out[:, 0], unit**2 * self._noise_of_parts(parts, out))
+            return Normal(unit * size * out[:, 0], self._noise(parts, out))
         noise = Normal.floored(out[:, 0], out[:, 1], self.own.floor)
         return Normal(unit * size * out[:, 0], unit**2 * size ** (2 * self.own.noise_power) * noise.variance)
 
-    def _noise_of_parts(self, parts: Parts, like: Tensor) -> Tensor:
+    def noise_of_parts(self, parts: Parts, like: Tensor) -> Tensor | None:
+        """sum_c n_c s_c^2 where every part brings noise of its own."""
+        return self._noise(parts, like) if self.own.part_noise else None
+
+    def _noise(self, parts: Parts, like: Tensor) -> Tensor:
         """sum_c n_c s_c^2, (B, *shape)."""
-        each = soft_floor(self.log_noise, self.own.floor).exp().flatten(1)
+        each = self.config.unit**2 * self.noise_of_part()
         return (parts.counts.to(like.dtype) @ each).view(len(like), *self.config.shape)
+
+    def noise_of_part(self) -> Tensor:
+        """s_c^2 in units of x, (C, T)."""
+        return soft_floor(self.log_noise, self.own.floor).exp().flatten(1)
+
+    @torch.no_grad()
+    def set_noise(self, variance: Tensor, there: Tensor) -> None:
+        """s_c^2, above the floor, of the kinds that are there.  variance: (C, T).  there: (C,) bool."""
+        new = raised(variance, self.own.floor).to(self.log_noise).view_as(self.log_noise)
+        self.log_noise.copy_(torch.where(there.view(-1, *[1] * len(self.config.shape)), new, self.log_noise))
