@@ -58,7 +58,8 @@ class Regression(nn.Module):
     def forward(self, seen: Tensor) -> Tensor:
         """seen: (B, 48 + E) -> (B, 48)."""
         h = (seen - self.centre) / self.scale
-        return self.middle + self.unit * (self.line(h) + self.bend(h))
+        out: Tensor = self.middle + self.unit * (self.line(h) + self.bend(h))
+        return out
 
 
 def learn(seen: Tensor, then: Tensor) -> tuple[Regression, Tensor]:
