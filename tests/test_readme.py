@@ -66,6 +66,7 @@ CUT = {  # what makes a command short, for commands whose work takes minutes
     "train": "--steps 4 --batch 16 --threads 1",
     "sample": "-n 20",
     "evaluate": "--quick --sizes 1 --compositions 1",
+    "bench": "--quick",
     "report": f"--evaluation {ROOT}/benchmarks/results/sines.json",
 }
 ELSEWHERE = {
