@@ -18,6 +18,7 @@ from compvae.config import (
     PriorConfig,
     ZNetworkConfig,
 )
+from compvae.context_prior import ContextPrior
 from compvae.model import CompVAE
 from compvae.noise import Noise
 from compvae.parts import Categorical, Continuous, PartsSchema
@@ -131,6 +132,13 @@ def build(config: ModelConfig) -> CompVAE:
     """A model with weights of a fixed seed."""
     torch.manual_seed(1)
     return CompVAE(config).to(torch.get_default_dtype()).eval()
+
+
+def told(model: CompVAE) -> CompVAE:
+    """The model with p(z | context) in force, as after training; before, its z knows no context."""
+    if isinstance(model.z_prior, ContextPrior):
+        model.z_prior.fitted.fill_(1.0)
+    return model
 
 
 def random_parts(config: ModelConfig, sizes: list[int], seed: int = 0) -> PaddedParts:

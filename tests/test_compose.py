@@ -15,7 +15,7 @@ from compvae.compose import Model
 from compvae.config import ModelConfig
 from compvae.errors import CompVAEError, DataError, ModelFileError, PartsError
 from compvae.storage import Provenance
-from models import CONFIGS, WEATHER, build
+from models import CONFIGS, WEATHER, build, told
 
 COUNTED = Model(build(CONFIGS["collapsed, linked, blocks"]))
 PLACED = Model(build(CONFIGS["crop, placed"]))
@@ -77,7 +77,7 @@ def test_a_million_parts_are_sampled_like_ten() -> None:
 
 def test_context_reaches_the_samples_and_none_is_unknown() -> None:
     data = CONFIGS["collapsed, linked, z above"].model_dump(mode="json")
-    model = Model(build(ModelConfig.read({**data, "context": [a.model_dump() for a in WEATHER]})))
+    model = Model(told(build(ModelConfig.read({**data, "context": [a.model_dump() for a in WEATHER]}))))
     cold, unknown = model.sample(NOTES, n=4, context={"temperature": -15}), model.sample(NOTES, n=4)
     assert not np.array_equal(cold, unknown)
     assert np.array_equal(model.sample(NOTES, n=4, context={"temperature": None}), unknown)

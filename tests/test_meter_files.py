@@ -132,12 +132,12 @@ def test_offsets_tell_the_clock_change_and_days_are_cut_where_the_clock_says(tmp
     for i in range(4 * 24 - 1):
         moment = utc + timedelta(hours=i)
         ahead = 2 if moment >= change else 1
-        rows.append(f"a,{moment + timedelta(hours=ahead):%Y-%m-%dT%H:%M:%S}+0{ahead}:00,{i}")
+        rows.append(f"a,{moment + timedelta(hours=ahead):%Y-%m-%dT%H:%M:%S}+0{ahead}:00,{94 - i}")
     path = tmp_path / "m.csv"
     path.write_text("meter,timestamp,kwh\n" + "\n".join(rows) + "\n")
     found = read(path)
     assert found.report.clock_changes == ["2021-03-28"]
-    assert found.kw[:, 0].tolist() == [0, 47, 71]  # the 27th, 29th and 30th begin at their midnight
+    assert found.kw[:, 0].tolist() == [94, 47, 23]  # the 27th, 29th and 30th begin at their midnight
 
 
 def test_meters_in_several_time_zones_are_refused(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from compvae.inference import infer
 from compvae.model import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo, importance_bound
-from models import CONFIGS, WEATHER, build, random_batch, random_parts, widened
+from models import CONFIGS, WEATHER, build, random_batch, random_parts, told, widened
 
 every = pytest.mark.parametrize("name", CONFIGS)
 
@@ -146,7 +146,7 @@ def test_sampling_a_million_parts_costs_what_ten_cost(name: str) -> None:
             x = generate(model, CountedParts(counts), Noise(0, 4)).x.mean
         assert torch.isfinite(x).all()
         costs.append((seen.calls, seen.largest))
-    assert costs[0] == costs[1]
+    assert all(many <= few for few, many in zip(*costs, strict=True))  # a sum of many has no shape to draw
 
 
 @pytest.mark.parametrize("name", SUMS)
@@ -208,7 +208,7 @@ def test_shared_factors_need_z_above_the_parts() -> None:
 )
 def test_context_conditions_prior_encoder_and_decoder_and_may_be_unknown(name: str) -> None:
     config = ModelConfig.read({**CONFIGS[name].model_dump(mode="json"), "context": [a.model_dump() for a in WEATHER]})
-    model, batch = build(config), random_batch(config, [2, 3])
+    model, batch = told(build(config)), random_batch(config, [2, 3])
     cold, warm = (torch.tensor([[1.0, t, 1, 1, 0]]).expand(2, -1) for t in (-0.5, 0.9))
     unknown = torch.zeros(2, 5)
     noise = Noise(0, 2)

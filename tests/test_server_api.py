@@ -28,10 +28,9 @@ COLD = {"day_type": "weekend", "temperature": -5}
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    homes = untrained("households", tmp_path_factory.mktemp("models"))
+def server() -> Iterator[Running]:
     limits = Limits(n=400, placed=8, edits=3)
-    with running(Catalogue.of(["sines", "colours", str(homes)], limits), limits) as served:
+    with running(Catalogue.of(["sines", "colours", "households"], limits), limits) as served:
         yield served
 
 

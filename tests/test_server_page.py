@@ -18,7 +18,7 @@ from calls import call
 from compvae.server.catalogue import Catalogue
 from compvae.server.hosts import Door
 from compvae.server.limits import Limits
-from serving import Running, running, untrained
+from serving import Running, running
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -28,9 +28,8 @@ SECONDS = 60
 
 
 @pytest.fixture(scope="module")
-def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
-    homes = untrained("households", tmp_path_factory.mktemp("models"))
-    return Catalogue.of(["sines", "colours", str(homes)], Limits())
+def catalogue() -> Catalogue:
+    return Catalogue.of(["sines", "colours", "households"], Limits())
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from compvae.errors import CompVAEError, DataError, PartsError
 from compvae.generation import Tile
 from compvae.noise import Noise
 from compvae.tails import METHODS, TailSample, Whitened
-from models import CONFIGS, WEATHER, build
+from models import CONFIGS, WEATHER, build, told
 
 NOTES = {"a": 2, "c": 1}
 SITES = [{"colour": "red", "x": 0.2, "y": -0.5}, {"colour": "green", "x": -0.7, "y": 0.1}]
@@ -106,7 +106,7 @@ def test_a_functions_of_ones_own_is_used_like_a_built_in_event(method: str) -> N
 
 def test_context_and_observation_noise_reach_the_tail() -> None:
     data = CONFIGS["collapsed, linked, z above"].model_dump(mode="json")
-    model = Model(build(ModelConfig.read({**data, "context": [a.model_dump() for a in WEATHER]})))
+    model = Model(told(build(ModelConfig.read({**data, "context": [a.model_dump() for a in WEATHER]}))))
     cold = model.tail(NOTES, quantile=0.95, n=20, context={"temperature": -15})
     assert not np.array_equal(cold.x, model.tail(NOTES, quantile=0.95, n=20).x)
     quiet = model.tail(NOTES, quantile=0.95, n=20, context={"temperature": -15}, noise=False)
