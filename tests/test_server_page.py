@@ -85,8 +85,9 @@ class Visitor:
         exec(self.page.inner_text("#python"), names)
         return names
 
-    def picture(self) -> bytes:
-        return self.page.locator("#plot canvas").first.screenshot()
+    def picture(self) -> str:
+        """What is drawn, wherever on the page it stands: a screenshot would hang on fractions of a pixel."""
+        return str(self.page.locator("#plot canvas").first.evaluate("canvas => canvas.toDataURL()"))
 
     def count(self, selector: str) -> int:
         return self.page.locator(selector).count()
