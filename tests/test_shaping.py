@@ -62,6 +62,17 @@ def test_the_prior_of_z_finds_correlations() -> None:
     assert torch.allclose(prior.log_prob(z[:50], z[:50, :0]), dense.log_prob(z[:50]), atol=0.15)
 
 
+def test_a_component_without_weight_leaves_the_fit_finite() -> None:
+    """With few days a weight underflows to 0; its logarithm must not turn gradients to NaN."""
+    prior, z, context = two_seasons()
+    last = prior.mixture[-1]
+    with torch.no_grad():
+        last.bias.view(prior.components, -1)[0, 0] = -300.0
+    last.requires_grad_(True)
+    prior.log_prob(z[:20], context[:20]).sum().backward()
+    assert torch.isfinite(last.weight.grad).all()
+
+
 def test_turning_z_changes_nothing_that_hangs_on_it() -> None:
     model = build(CONFIGS["newton, losses, mixture, z above"])
     prior = model.prior
