@@ -23,8 +23,8 @@ from compvae.problems import Problem
 
 SIZES = (2, 4, 8)
 SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
-    "cvae": ({}, {"width": 128, "rate": 2e-3}, {"width": 256, "rate": 1e-3}),
-    "matching": ({}, {"rate": 1e-3}, {"width": 384, "rate": 1e-3}),
+    "cvae": ({}, {"width": 128, "rate": 2e-3}, {"width": 256, "rate": 1e-3}, {"width": 512, "batch": 128}),
+    "matching": ({}, {"rate": 1e-3}, {"width": 384, "rate": 1e-3}, {"width": 512, "batch": 128}),
     "flow": ({}, {"width": 64, "transforms": 4, "batch": 128}, {"transforms": 3, "rate": 1e-3, "batch": 128}),
     "paper": ({}, {"rate": 1e-3}),
 }
