@@ -20,11 +20,11 @@ from torch import Tensor, nn
 import compvae
 from compvae import problems
 from compvae.batch import PaddedParts
+from compvae.composing.generation import generate
 from compvae.distributions import Normal
-from compvae.generation import generate
 from compvae.inference import infer
 from compvae.measures import rel_ed
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from train_small import repeated
 

@@ -20,7 +20,7 @@ from compvae.baselines import Budget, Paper
 from compvae.baselines.paper import parameters_of
 from compvae.evaluation import problem_of
 from compvae.measures import bits
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.problems import Problem
 

@@ -11,7 +11,7 @@ import time
 import torch
 
 from compvae import presets, problems
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.train.schedule import RECIPES
 from compvae.train.step import optimiser_for, train_step

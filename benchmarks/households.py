@@ -20,7 +20,7 @@ import torch
 
 import compvae
 from compvae import problems
-from compvae.compose import Model
+from compvae.model import Model
 from compvae.problems.base import Problem
 from households_day import factor, what_if
 from households_totals import SIZES, Effort, context, correlation, generation, peaks

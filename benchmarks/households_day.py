@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from compvae.batch import Batch, collate, repeat
-from compvae.compose import Model
 from compvae.extras import need
 from compvae.inference import infer
 from compvae.measures import rel_ed
+from compvae.model import Model
 from compvae.noise import Noise
 from compvae.problems.base import Problem
 from households_totals import Effort, unknown

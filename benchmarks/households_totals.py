@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from compvae.batch import collate, repeat
-from compvae.compose import Model
 from compvae.context import encode_context
 from compvae.measures import rel_ed
+from compvae.model import Model
 from compvae.noise import Noise
 from compvae.planning import daily_peaks, quantile
 from compvae.problems.base import Problem

@@ -21,9 +21,9 @@ import numpy as np
 import torch
 
 import compvae
-from compvae.compose import Model
+from compvae.composing.generation import Tile
 from compvae.errors import TailError
-from compvae.generation import Tile
+from compvae.model import Model
 from compvae.tails import EVENTS, Whitened
 
 COMPOSITIONS: list[dict[str, int]] = [

@@ -26,7 +26,7 @@ from compvae.bench.memory import operations, peak
 from compvae.bench.rows import Row, Scope, about, document, rows_of, table
 from compvae.bench.training import mixed
 from compvae.config import GraphConfig, ModelConfig, PaperDecoderConfig
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo
 from compvae.prior import TablePrior

@@ -21,10 +21,10 @@ import torch
 import compvae
 from compvae import problems
 from compvae.batch import Batch, PaddedParts
-from compvae.generation import generate
+from compvae.composing.generation import generate
 from compvae.inference import infer
 from compvae.measures import edit_ratio, rel_ed
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.problems import Problem
 

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 import compvae
-from compvae.compose import Model
+from compvae.model import Model
 
 PEER = Path(__file__).with_name("peers") / "ramp_village.py"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")

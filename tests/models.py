@@ -18,10 +18,10 @@ from compvae.config import (
     PriorConfig,
     ZNetworkConfig,
 )
-from compvae.context_prior import ContextPrior
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.parts import Categorical, Continuous, PartsSchema
+from compvae.prior.given_context import ContextPrior
 
 
 def schema_of(*attributes: Categorical | Continuous) -> PartsSchema:

@@ -14,8 +14,8 @@ import httpx
 import uvicorn
 
 from compvae import problems
-from compvae.compose import Model
-from compvae.model import CompVAE
+from compvae.model import Model
+from compvae.network import CompVAE
 from compvae.presets import preset
 from compvae.server.access import AccessLog
 from compvae.server.app import build_app

@@ -31,11 +31,11 @@ from compvae.baselines.learned import Learned
 from compvae.baselines.matching import heun
 from compvae.baselines.paper import narrowed, parameters_of
 from compvae.batch import PaddedParts, collate
-from compvae.compose import Model
 from compvae.errors import CompVAEError, ConfigError, MissingExtraError
 from compvae.evaluation import Truth
 from compvae.measures import rel_ed, rel_ed_floor
-from compvae.model import CompVAE
+from compvae.model import Model
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.parts import Categorical, PartsSchema
 from compvae.presets import preset

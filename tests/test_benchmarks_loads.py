@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from compvae import problems
-from compvae.compose import Model
-from compvae.model import CompVAE
+from compvae.model import Model
+from compvae.network import CompVAE
 from compvae.presets import preset
 from compvae.storage import Provenance
 from compvae.train.runs import train_run

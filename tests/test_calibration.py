@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from compvae import problems
-from compvae.calibration import _Moments, _moments, calibratable, calibrate
 from compvae.config import ModelConfig
-from compvae.model import CompVAE
+from compvae.fitting.calibration import _Moments, _moments, calibratable, calibrate
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.presets import preset
 from compvae.problems import Problem

@@ -16,9 +16,9 @@ import torch
 
 from calls import call
 from compvae import PartsBatch
-from compvae.compose import Model
 from compvae.config import ModelConfig
 from compvae.data.wholes import read_observed
+from compvae.model import Model
 from models import CONFIGS, WEATHER, build
 from runs import cli
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import compvae
-from compvae import editing
 from compvae.batch import CountedParts
-from compvae.compose import Model
-from compvae.editing import Group
+from compvae.composing import editing
+from compvae.composing.editing import Group
 from compvae.errors import CompVAEError
 from compvae.inference import infer
+from compvae.model import Model
 from compvae.noise import Noise
 from models import CONFIGS, build, random_batch
 

@@ -15,13 +15,13 @@ from calls import call
 from compvae import load, problems
 from compvae.baselines import Independent
 from compvae.batch import pad, unpad
-from compvae.compose import Model
 from compvae.errors import CompVAEError, ConfigError
 from compvae.evaluation import Evaluation, Judged, Truth, evaluate, evaluate_samplers, plan_for, problem_of
 from compvae.evaluation.averages import average, compare
 from compvae.evaluation.observed import Observation
 from compvae.evaluation.plan import compositions
 from compvae.measures import Measured, rel_ed, rel_ed_floor, rel_ed_splits
+from compvae.model import Model
 from compvae.noise import Noise
 from compvae.parts import Multiset
 

@@ -6,8 +6,8 @@ import torch
 from torch.distributions import MultivariateNormal
 
 from compvae.batch import Batch, Shared
-from compvae.dense import DenseNormal, ObservedNormal, damped_step, damped_step_by
 from compvae.distributions import Normal
+from compvae.distributions.dense import DenseNormal, ObservedNormal, damped_step, damped_step_by
 from compvae.inference import infer
 from compvae.noise import Noise
 from models import CONFIGS, build, random_batch

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from compvae.compose import Model
-from compvae.generation import generate
+from compvae.composing.generation import generate
+from compvae.model import Model
 from compvae.noise import Noise
 from models import CONFIGS, build, random_parts
 

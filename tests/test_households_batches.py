@@ -11,7 +11,7 @@ from compvae import problems
 from compvae.batch import CountedParts
 from compvae.context import encode_context
 from compvae.errors import ConfigError
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo
 from compvae.presets import preset

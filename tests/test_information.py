@@ -9,7 +9,7 @@ import torch
 from compvae import problems
 from compvae.config import ModelConfig, PriorConfig
 from compvae.measures import bits
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo
 from compvae.presets import preset

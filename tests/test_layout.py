@@ -10,25 +10,27 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src" / "compvae"
 
 ORDER = """
-errors checks extras files noise parts walks batch context
+errors checks extras files noise parts batch context
 data.flat data.text data.wholes texts results progress
 data.tables data.times data.readings data.clocks data.meter_days data.split data.covariates data.homes data.dataset
 data.citylearn
 problems.source problems.blocks problems.base problems.sines problems.colours
 problems.households.profiles problems.households.day problems.households.homes problems.households.feeder
 problems.households problems problems.pools problems.meters problems.tables problems.own
-distributions dense config aggregation
+distributions.normal distributions.of_parts distributions distributions.dense config aggregation
 nn nn.residual nn.embedding nn.graph nn.trunks
-scale mixture context_prior prior
+scale prior.base prior.mixture prior.table prior.network prior.given_sum prior.given_context prior
 posterior.climbing posterior.factor posterior.base posterior.collapsed posterior.graph posterior.per_part
 posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
-model inference objective calibration start seen shaping generation composed
+network inference objective
+fitting fitting.calibration fitting.start fitting.seen fitting.shaping
+composing composing.walks composing.generation composing.live composing.history composing.editing composing.composition
 tails.events tails.simulator tails.base tails.rejection tails.subset tails.pareto tails.proposal tails.importance
-tails history editing composition presets
+tails presets
 measures.measured measures.moments measures.energy measures.ks measures.edits measures.recovery measures.classifier
 measures.tails measures.resampling measures.fitting measures.curves measures.images measures.information measures
-storage compose
+storage model
 planning.quantities planning.curves planning.daily planning.exceeding planning.diversity planning.changes
 planning.scales planning.plan planning.answers planning
 figures.style figures.curves figures.images figures.loads figures.unseen figures.numbers figures
@@ -85,8 +87,8 @@ def test_a_file_imports_only_from_files_above_it() -> None:
 
 def test_the_rule_would_notice_an_import_from_below(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
-    bad.write_text("def f():\n    from compvae.model import CompVAE\n    from compvae import measures\n")
-    assert imports(bad) == {"model", "measures"}
+    bad.write_text("def f():\n    from compvae.network import CompVAE\n    from compvae import measures\n")
+    assert imports(bad) == {"network", "measures"}
 
 
 def test_every_file_opens_with_what_it_is_about() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from compvae import presets, problems
 from compvae.config import ModelConfig
 from compvae.errors import ConfigError
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from junk import JUNK, ODDITIES, PLAIN, SCALARS, WORDS, assert_readable, assert_refused, follow, paths_of
 
 BASES = {name: presets.preset(problems.get(name), "small").model_dump(mode="json") for name in ("sines", "colours")}

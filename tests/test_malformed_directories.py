@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 import compvae
 from compvae import problems
-from compvae.compose import Model
 from compvae.config import CollapsedConfig, LatentConfig, LinkedConfig, ModelConfig
 from compvae.errors import ModelFileError
-from compvae.model import CompVAE
+from compvae.model import Model
+from compvae.network import CompVAE
 from junk import PLAIN, WORDS, assert_readable, assert_refused, follow, paths_of
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"

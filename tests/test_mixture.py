@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from compvae.mixture import COUNTED, PartMixture
 from compvae.noise import Noise
+from compvae.prior.mixture import COUNTED, PartMixture
 
 ROWS = 40_000
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.distributions import MultivariateNormal
 
 from compvae.decoder.base import Decoder
-from compvae.dense import DenseNormal
 from compvae.distributions import Normal
+from compvae.distributions.dense import DenseNormal
 from compvae.inference import infer
 from compvae.noise import Noise
 from models import CONFIGS, build, random_batch

@@ -14,7 +14,7 @@ from compvae.batch import Batch, CountedParts
 from compvae.config import ModelConfig
 from compvae.distributions import Bridge, Normal, SumControlled
 from compvae.inference import infer
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo, importance_bound
 from compvae.posterior import Posterior

@@ -14,7 +14,7 @@ import torch
 import compvae
 from calls import call
 from compvae.errors import ConfigError, DataFileError
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo
 from compvae.presets import preset

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from calls import call
-from compvae.compose import Model
 from compvae.config import ModelConfig
 from compvae.figures import loads
+from compvae.model import Model
 from compvae.planning import Question, make_plan
 from compvae.report.loads import default_question, load_exhibits, plan_exhibits
 from compvae.storage import Provenance

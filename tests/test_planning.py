@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from compvae.compose import Model
 from compvae.errors import ConfigError, DataError, PartsError
+from compvae.model import Model
 from compvae.planning import (
     Question,
     after_diversity,

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from compvae import problems
+from compvae.composing.generation import generate
 from compvae.errors import ConfigError
-from compvae.generation import generate
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo
 from compvae.presets import PRESETS, preset

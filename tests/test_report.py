@@ -14,12 +14,12 @@ import pytest
 
 from calls import call
 from compvae import problems
-from compvae.compose import Model
 from compvae.errors import CompVAEError, DataFileError, OutputError
 from compvae.evaluation import Comparison, Evaluation, Row, evaluate, plan_for, read_evaluation
 from compvae.evaluation.observed import Observation, shown_parts
 from compvae.evaluation.properties import departures, order
-from compvae.model import CompVAE
+from compvae.model import Model
+from compvae.network import CompVAE
 from compvae.presets import preset
 from compvae.report import report, write_report
 from compvae.report.claims import VERDICTS, claims, number, rounded

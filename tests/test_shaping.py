@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from compvae.batch import Batch
+from compvae.composing.generation import generate
 from compvae.config import ZNetworkConfig
-from compvae.context_prior import ContextPrior
-from compvae.generation import generate
+from compvae.fitting.seen import look
+from compvae.fitting.shaping import _fit_noise, shape_parts
 from compvae.noise import Noise, Still
-from compvae.seen import look
-from compvae.shaping import _fit_noise, shape_parts
+from compvae.prior.given_context import ContextPrior
 from models import CONFIGS, build, random_parts
 
 ROWS = 20_000

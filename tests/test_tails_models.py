@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from compvae.compose import Model
+from compvae.composing.generation import Tile
 from compvae.config import ModelConfig
 from compvae.errors import CompVAEError, DataError, PartsError
-from compvae.generation import Tile
+from compvae.model import Model
 from compvae.noise import Noise
 from compvae.tails import METHODS, TailSample, Whitened
 from models import CONFIGS, WEATHER, build, told

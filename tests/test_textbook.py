@@ -14,7 +14,7 @@ from compvae import presets, problems
 from compvae.bench.memory import operations
 from compvae.bench.training import mixed
 from compvae.config import ModelConfig
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo
 

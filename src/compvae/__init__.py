@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from compvae import measures, problems
     from compvae.api import Run, fit, load
-    from compvae.compose import Model
     from compvae.errors import CompVAEError
+    from compvae.model import Model
     from compvae.parts import Categorical, Continuous, PartsBatch, PartsSchema
 
 __version__ = "0.1.0"
@@ -25,7 +25,7 @@ _HOMES = {
     "Categorical": "compvae.parts",
     "CompVAEError": "compvae.errors",
     "Continuous": "compvae.parts",
-    "Model": "compvae.compose",
+    "Model": "compvae.model",
     "PartsBatch": "compvae.parts",
     "PartsSchema": "compvae.parts",
     "Run": "compvae.api",

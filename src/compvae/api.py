@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compvae.compose import Model
 from compvae.errors import UnknownModelError
+from compvae.model import Model
 from compvae.train.observers import read_metrics
 from compvae.train.runs import train_run
 

@@ -68,7 +68,7 @@ class PriorConfig(_Config):
     fit: "gradient", or "m_step": moving average (rate) of the posterior's moments, the exact
     optimum given q where parts or blocks are seen one by one, one step of EM where kinds are mixed in one sum.
     floor: smallest standard deviation.  spread: initial standard deviation of the table's means around ``centre``.
-    components: of the mixture that is the shape of a part's distribution (mixture.py), 0 for a Gaussian.
+    components: of the mixture that is the shape of a part's distribution (prior/mixture.py), 0 for a Gaussian.
     """
 
     kind: Literal["table", "network"] = "table"

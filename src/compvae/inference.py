@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from compvae.batch import Batch, Shared
-from compvae.dense import Correlated, Linearised
 from compvae.distributions import Normal, PartsGaussian
+from compvae.distributions.dense import Correlated, Linearised
 from compvae.errors import ConfigError, DataError
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.posterior.base import Given, prior_for
 from compvae.posterior.factor import Above

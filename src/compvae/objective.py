@@ -15,7 +15,7 @@ from torch import Tensor
 from compvae.batch import Batch
 from compvae.distributions import Normal
 from compvae.inference import Inferred, ZInferred, infer
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.prior import PriorStatistics, TablePrior
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from compvae.config import ModelConfig
 from compvae.errors import ConfigError, ModelFileError
 from compvae.files import reason, sha256_of, sync_directory
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 
 __all__ = ["FORMAT_VERSION", "Provenance", "load_network", "save_network"]
 

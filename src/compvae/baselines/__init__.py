@@ -12,8 +12,8 @@ from compvae.baselines.gaussian import Gaussian
 from compvae.baselines.independent import Independent
 from compvae.baselines.matching import FlowMatching
 from compvae.baselines.paper import Paper, parameters_of
-from compvae.compose import Model
 from compvae.errors import ConfigError
+from compvae.model import Model
 from compvae.problems import Problem
 
 __all__ = [

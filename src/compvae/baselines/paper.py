@@ -16,7 +16,6 @@ import torch
 
 from compvae.api import fit
 from compvae.baselines.base import Budget, Context
-from compvae.compose import Model
 from compvae.config import (
     TRUNK_SHAPES,
     GraphConfig,
@@ -28,7 +27,8 @@ from compvae.config import (
     ZNetworkConfig,
 )
 from compvae.errors import ConfigError
-from compvae.model import CompVAE
+from compvae.model import Model
+from compvae.network import CompVAE
 from compvae.problems import Problem
 from compvae.train.loop import Trainer
 from compvae.train.settings import RunConfig, resolve

@@ -16,8 +16,8 @@ from compvae.baselines import ConditionalVAE, Flow, FlowMatching, Sampler
 from compvae.batch import collate, repeat
 from compvae.bench.memory import allocated
 from compvae.bench.rows import Row, Scope, rows_of
-from compvae.compose import Model
-from compvae.generation import TILE, generate
+from compvae.composing.generation import TILE, generate
+from compvae.model import Model
 from compvae.noise import Noise
 
 __all__ = ["bare", "sampling", "shared_out"]

@@ -21,7 +21,7 @@ from compvae.bench.memory import operations, peak
 from compvae.bench.rows import Row, Scope, rows_of
 from compvae.bench.timing import Timing, quartiles
 from compvae.config import CollapsedConfig, GraphConfig, LinkedConfig, ModelConfig
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.problems import Problem
 from compvae.train.loop import Trainer

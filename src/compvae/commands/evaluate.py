@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from compvae.compose import Model
     from compvae.evaluation import Evaluation, Row
+    from compvae.model import Model
     from compvae.train.signals import Signals
 
     Measuring = Callable[["_Watch", Evaluation], object]

@@ -29,8 +29,8 @@ from compvae.errors import ConfigError
 if TYPE_CHECKING:
     import numpy as np
 
-    from compvae.compose import Model
-    from compvae.composition import Composition
+    from compvae.composing.composition import Composition
+    from compvae.model import Model
     from compvae.results import Fact
 
 __all__ = ["edit", "infer"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from compvae.compose import Model
+    from compvae.model import Model
     from compvae.parts import Multiset
     from compvae.texts import Compositions
 

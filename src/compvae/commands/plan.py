@@ -26,7 +26,7 @@ from compvae.errors import ConfigError, DataFileError
 if TYPE_CHECKING:
     import numpy as np
 
-    from compvae.compose import Model
+    from compvae.model import Model
     from compvae.planning import Plan
 
 __all__ = ["plan"]

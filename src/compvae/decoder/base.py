@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from compvae.aggregation import Aggregation
 from compvae.batch import Parts
-from compvae.dense import Linearised, jacobian
 from compvae.distributions import Normal
+from compvae.distributions.dense import Linearised, jacobian
 
 __all__ = ["Decoder"]
 

@@ -18,8 +18,8 @@ from compvae.batch import Parts
 from compvae.config import LinkedConfig, ModelConfig
 from compvae.context import context_size
 from compvae.decoder.base import Decoder
-from compvae.dense import Linearised
 from compvae.distributions import Normal, raised, soft_floor
+from compvae.distributions.dense import Linearised
 from compvae.nn.residual import Skipped, residual_stack
 from compvae.scale import beside, size_scale
 
@@ -30,7 +30,7 @@ class Losses(nn.Module):
     """g(u) = u + a u^2: what goes lost, or is gained, with the square of the load.
 
     A link that may bend more does: a convex one makes single parts as skewed as meters are, and sums of parts wrong
-    (docs/experiments.md, 10).  The shape of single parts has its own place (mixture.py).
+    (docs/experiments.md, 10).  The shape of single parts has its own place (prior/mixture.py).
     """
 
     def __init__(self) -> None:

@@ -22,8 +22,8 @@ from compvae.batch import PaddedParts, Parts
 from compvae.config import ModelConfig, PlacedConfig
 from compvae.context import context_size
 from compvae.decoder.base import Decoder
-from compvae.dense import Linearised, jacobian
 from compvae.distributions import Members, Normal, soft_floor
+from compvae.distributions.dense import Linearised, jacobian
 from compvae.nn.residual import Skipped, mlp
 from compvae.scale import x_scale
 

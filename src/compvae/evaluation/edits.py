@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 from compvae.batch import unpad
-from compvae.compose import Model
-from compvae.composition import Composition
+from compvae.composing.composition import Composition
 from compvae.evaluation.averages import Judged
 from compvae.evaluation.observed import Described, Observation
 from compvae.evaluation.plan import Plan, derived
@@ -28,6 +27,7 @@ from compvae.measures import (
     rel_ed_splits,
     specifics_error,
 )
+from compvae.model import Model
 from compvae.noise import Noise
 from compvae.parts import Multiset
 from compvae.problems import Problem

@@ -11,7 +11,6 @@ import numpy as np
 from compvae import problems
 from compvae.baselines import Budget, Independent, Paper, Sampler, fitted
 from compvae.baselines.base import Context, Watch, unwatched
-from compvae.compose import Model
 from compvae.errors import ConfigError
 from compvae.evaluation.averages import Judged, compare, row_of
 from compvae.evaluation.edits import judge_edits
@@ -22,6 +21,7 @@ from compvae.evaluation.rows import MODEL, Evaluation
 from compvae.evaluation.samples import Reference
 from compvae.measures import Measured, bits
 from compvae.measures.measured import mean_of
+from compvae.model import Model
 from compvae.problems import Problem
 
 __all__ = ["Truth", "evaluate", "evaluate_samplers", "problem_of"]

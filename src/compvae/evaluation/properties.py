@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from compvae import problems
-from compvae.compose import Model
 from compvae.evaluation.averages import Judged
 from compvae.evaluation.observed import Observation, shown_parts
 from compvae.measures import Measured
 from compvae.measures.measured import root_ratio
+from compvae.model import Model
 from compvae.problems import Problem
 from compvae.problems.sines import Sines
 

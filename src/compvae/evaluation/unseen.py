@@ -13,11 +13,11 @@ import numpy as np
 
 from compvae.baselines.base import Watch, unwatched
 from compvae.checks import at_least_one
-from compvae.compose import Model
 from compvae.errors import ConfigError, DataError
 from compvae.evaluation.rows import MODEL, Comparison, Evaluation, Row
 from compvae.measures import coverage, energy_score, pit
 from compvae.measures.resampling import Statistic, interval, resampled, weighted_quantile, weighted_variance, weights_of
+from compvae.model import Model
 from compvae.problems.meters import MeterGroups
 from compvae.problems.source import OwnSource, Wholes
 from compvae.problems.tables import TableWholes

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from compvae.batch import Batch
 from compvae.checks import at_least_one
-from compvae.dense import Correlated
 from compvae.distributions import Members, Normal, PartsGaussian
+from compvae.distributions.dense import Correlated
 from compvae.inference import Inferred, infer
 from compvae.measures.measured import Measured, mean_of
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo
 from compvae.prior import members_of

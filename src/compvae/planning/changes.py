@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compvae.compose import Model
-from compvae.history import History
+from compvae.composing.history import History
 from compvae.measures.measured import Measured, mean_of
+from compvae.model import Model
 from compvae.parts import Multiset
 from compvae.planning.daily import LEVELS, daily_peaks
 from compvae.planning.quantities import quantile_change

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from compvae.checks import at_least_one
-from compvae.compose import Model
+from compvae.model import Model
 from compvae.parts import Multiset
 from compvae.planning.daily import daily_peaks
 from compvae.planning.quantities import Quantile, quantile

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compvae.compose import Model
 from compvae.errors import DataError, TailError
+from compvae.model import Model
 from compvae.planning.quantities import numbers
 
 __all__ = ["Chance", "by_counting", "by_tail", "wilson"]

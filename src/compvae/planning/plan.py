@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compvae.compose import Model
 from compvae.errors import DataError, TailError
 from compvae.measures.measured import Measured
+from compvae.model import Model
 from compvae.parts import Multiset
 from compvae.planning.changes import Change, Effect, effect, on_fresh_days, on_observed_day
 from compvae.planning.curves import Duration, Fan, duration, fan

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compvae.compose import Model
 from compvae.errors import ConfigError
+from compvae.model import Model
 
 __all__ = ["Scale", "scale_of"]
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from compvae.batch import Batch, Parts, Shared
 from compvae.config import ModelConfig, ZNetworkConfig
 from compvae.context import context_size
-from compvae.dense import Correlated, Linearised
 from compvae.distributions import Normal, PartsGaussian
+from compvae.distributions.dense import Correlated, Linearised
 from compvae.nn.embedding import PartEmbedding
 from compvae.nn.residual import mlp, residual_stack
 from compvae.nn.trunks import CurveIn, ImageIn, VectorIn

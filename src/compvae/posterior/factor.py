@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from compvae.batch import Batch
-from compvae.dense import Correlated, DenseNormal, Linearised, damped_step, jacobian, root_of
 from compvae.distributions import Normal
+from compvae.distributions.dense import Correlated, DenseNormal, Linearised, damped_step, jacobian, root_of
 from compvae.posterior.climbing import Place, climb
 
 __all__ = ["Above", "factor_at_peak"]

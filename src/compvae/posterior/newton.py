@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from compvae.config import ModelConfig, NewtonConfig
-from compvae.dense import (
+from compvae.distributions import Normal
+from compvae.distributions.dense import (
     Correlated,
     DenseNormal,
     Linearised,
@@ -25,7 +26,6 @@ from compvae.dense import (
     damped_step,
     damped_step_by,
 )
-from compvae.distributions import Normal
 from compvae.posterior.base import Given, Posterior, Reader, ZPosterior
 from compvae.posterior.climbing import EVAL_FACTOR, Place, climb
 from compvae.posterior.factor import Above, factor_at_peak

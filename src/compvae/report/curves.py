@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from compvae import problems
-from compvae.compose import Model
 from compvae.evaluation.observed import Described, Observation, shown_parts
 from compvae.evaluation.properties import STRENGTHS
 from compvae.figures import Frame, curves
+from compvae.model import Model
 from compvae.problems import Problem
 from compvae.problems.sines import Sines
 from compvae.report.exhibit import Exhibit, draws_of_both, last_removed

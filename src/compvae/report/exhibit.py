@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from compvae.compose import Model
 from compvae.evaluation.observed import Described, Observation
+from compvae.model import Model
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

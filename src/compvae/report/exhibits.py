@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from compvae.baselines import Paper
-from compvae.compose import Model
 from compvae.evaluation.rows import Evaluation, Row, named
 from compvae.figures import live_coordinates, rel_ed_by_size, training_curves
 from compvae.measures import bits
 from compvae.measures.information import LIVE
+from compvae.model import Model
 from compvae.problems import Problem
 from compvae.problems.source import Source
 from compvae.report.curves import curve_exhibits

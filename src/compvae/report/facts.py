@@ -10,9 +10,9 @@ from typing import Any
 
 import compvae
 from compvae.api import load
-from compvae.compose import Model
 from compvae.evaluation.harness import problem_of
 from compvae.evaluation.rows import Evaluation, Row, named, split
+from compvae.model import Model
 from compvae.problems import Problem
 from compvae.report.claims import number
 from compvae.train.observers import read_metrics

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from compvae.compose import Model
 from compvae.evaluation.observed import Described, Observation, shown_parts
 from compvae.figures import images
+from compvae.model import Model
 from compvae.problems import Problem
 from compvae.report.exhibit import Exhibit, draws_of_both, last_removed
 

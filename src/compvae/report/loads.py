@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compvae.compose import Model
 from compvae.figures import loads
+from compvae.model import Model
 from compvae.parts import Multiset
 from compvae.planning import Plan, Question, fan, make_plan, scale_of
 from compvae.planning.plan import WORST

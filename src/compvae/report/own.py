@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from compvae.api import load
-from compvae.compose import Model
 from compvae.errors import DataFileError
 from compvae.evaluation.rows import MODEL, Evaluation, Row
 from compvae.evaluation.unseen import INDEPENDENT, KNOWN, REAL, UNSEEN_HOMES, Setting, by_model, peaks_of
 from compvae.figures import unseen as draw
 from compvae.measures import pit
+from compvae.model import Model
 from compvae.planning import Scale, fan, scale_of
 from compvae.problems.meters import MeterGroups
 from compvae.problems.own import OwnData

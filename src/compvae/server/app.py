@@ -17,7 +17,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 import compvae
-from compvae.composed import LIVE_TILE
+from compvae.composing.live import LIVE_TILE
 from compvae.errors import CompVAEError
 from compvae.server import schemas, work
 from compvae.server.access import AccessLog

@@ -13,8 +13,8 @@ import compvae
 from compvae import problems
 from compvae.api import load, shipped
 from compvae.batch import unpad
-from compvae.compose import Model
 from compvae.errors import CompVAEError, ConfigError
+from compvae.model import Model
 from compvae.noise import Noise
 from compvae.parts import Multiset, Part
 from compvae.problems import Problem

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compvae.compose import Model
-from compvae.composed import LIVE_TILE, Piece, can_join, draw_joined
+from compvae.composing.live import LIVE_TILE, Piece, can_join, draw_joined
+from compvae.model import Model
 from compvae.parts import Part
 
 __all__ = ["may_join", "run_joined"]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from compvae.checks import number_array
-from compvae.composition import Composition
+from compvae.composing.composition import Composition
 from compvae.parts import Multiset
 from compvae.server.arrays import MEDIA, as_file, encode
 from compvae.server.exact import Exact

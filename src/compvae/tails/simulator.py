@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from compvae.generation import Tile
+from compvae.composing.generation import Tile
 from compvae.noise import Noise
 
 __all__ = ["Simulator", "Whitened"]

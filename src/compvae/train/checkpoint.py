@@ -22,7 +22,7 @@ from torch import Tensor
 
 from compvae.errors import CheckpointError, OutputError
 from compvae.files import reason, write_atomic
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 
 __all__ = ["Checkpoints", "RunState", "restore", "snapshot"]
 

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from compvae.batch import Batch
 from compvae.errors import DivergenceError, OutputError
-from compvae.model import CompVAE
+from compvae.fitting.start import start, startable
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo
 from compvae.problems import Problem
-from compvae.start import start, startable
 from compvae.train.checkpoint import Checkpoints, RunState, restore, snapshot
 from compvae.train.engine import Engine
 from compvae.train.schedule import largest_size

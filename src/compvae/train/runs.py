@@ -16,18 +16,18 @@ import torch
 
 from compvae import errors
 from compvae.batch import Batch
-from compvae.calibration import BATCHES, calibratable, calibrate
 from compvae.checks import from_plain_data
-from compvae.compose import Model
 from compvae.errors import CheckpointError, CompVAEError, ConfigError, MissingExtraError, OutputError
 from compvae.files import reason, write_atomic
-from compvae.model import CompVAE
+from compvae.fitting.calibration import BATCHES, calibratable, calibrate
+from compvae.fitting.shaping import BATCHES as SHAPE_BATCHES
+from compvae.fitting.shaping import shape_parts, shaped
+from compvae.model import Model
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.problems import PROBLEMS
 from compvae.problems.own import OwnData
 from compvae.problems.source import OwnSource, Source
-from compvae.shaping import BATCHES as SHAPE_BATCHES
-from compvae.shaping import shape_parts, shaped
 from compvae.storage import Provenance
 from compvae.train.checkpoint import Checkpoints, read
 from compvae.train.engine import Engine, launch

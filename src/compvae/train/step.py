@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from compvae.batch import Batch
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.objective import Bound, elbo
 from compvae.prior import PriorStatistics, TablePrior

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from compvae.batch import PaddedParts
-from compvae.calibration import calibratable, calibrate
-from compvae.generation import generate
+from compvae.composing.generation import generate
+from compvae.fitting.calibration import calibratable, calibrate
 from compvae.measures import rel_ed
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.problems import Problem
 

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from compvae.batch import Batch
-from compvae.calibration import Draw
 from compvae.decoder.linked import LinkedDecoder
-from compvae.dense import Correlated
+from compvae.distributions.dense import Correlated
+from compvae.fitting.calibration import Draw
 from compvae.inference import Inferred, infer
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 
 __all__ = ["Seen", "look"]

@@ -1,10 +1,8 @@
-"""Gaussians of the model: one interface, `rsample`, `log_prob`, `kl(prior)`, `sum` (theory, sections 3 and 4).
+"""Gaussians over the parts of one whole: one interface, `rsample`, `log_prob`, `kl(prior)`, `sum`.
 
-A plain normal does not know parts, so its `sum` is told which sum each enters; the others hold that.
+Per coordinate, with eps ~ N(0, I), R = sum rho_i, 0 < rho_i, R < 1  (theory, sections 3 and 4):
 
-Over the parts of one whole, per coordinate, with eps ~ N(0, I), R = sum rho_i, 0 < rho_i, R < 1:
-
-* :class:`Normal`              w_i = mu_i + s_i eps_i
+* :class:`Normal`              w_i = mu_i + s_i eps_i, which knows no parts: its `sum` is told which sum each enters
 * :class:`PaperCorrelated`     w_i = mu_i + s_i (eps_i - rho_i sum_j eps_j)                   (paper, appendix C)
 * :class:`SumControlled`       w_i = mu_i + s_i eps_i - rho_i sum_j s_j eps_j                 (ours)
 * :class:`Bridge`              W ~ q(W), then {w_i} | W ~ N(m + k (W - M), diag(p^2) - S k k^T)   (ours)
@@ -15,158 +13,16 @@ Var(sum w) is wrong; the ones here are checked against dense multivariate normal
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from compvae.noise import Noise, NormalSource
+from compvae.distributions.normal import LOG_2PI, Members, Normal, per_row
+from compvae.noise import Noise
 
-__all__ = [
-    "Bridge",
-    "Members",
-    "Normal",
-    "PaperCorrelated",
-    "PartsGaussian",
-    "SumControlled",
-    "correlations",
-    "raised",
-    "soft_floor",
-]
-
-LOG_2PI = math.log(2 * math.pi)
-
-
-def soft_floor(log_variance: Tensor, sigma: float) -> Tensor:
-    """v -> low + 1 + ELU(v - low - 1), low = 2 ln sigma: the identity above low + 1, smooth, always above low.
-
-    The paper says its variances are "lower-bounded" and gives no value (errata: variance floor).
-    log_variance: any shape.
-    """
-    low = 2 * math.log(sigma)
-    return F.elu(log_variance - low - 1) + low + 1
-
-
-def raised(variance: Tensor, sigma: float) -> Tensor:
-    """The log-variance that :func:`soft_floor` maps onto this variance, or near its floor.  variance: any shape."""
-    low = 2 * math.log(sigma)
-    above = variance.clamp(min=1e-12).log() - low
-    return torch.where(above > 1, above, 1 + above.clamp(min=1e-3).log()) + low
-
-
-def _per_row(value: Tensor) -> Tensor:
-    """Sum over everything but the first axis.  value: (B, *) -> (B,)."""
-    return value.flatten(1).sum(1)
-
-
-@dataclass(frozen=True)
-class Members:
-    """Which sum each part enters.
-
-    mask: (B, K) bool, True for a part.
-    block: (B, K) int64, the block whose sum the part enters, or None where all parts enter one sum.
-    blocks: G, the number of blocks.
-    """
-
-    mask: Tensor
-    block: Tensor | None = None
-    blocks: int = 1
-
-    def total(self, value: Tensor) -> Tensor:
-        """Sum over the parts of each block.  value: (B, K, D) -> (B, G, D)."""
-        value = value * self.mask[..., None]
-        if self.block is None:
-            return value.sum(1, keepdim=True)
-        zeros = value.new_zeros(len(value), self.blocks, value.shape[2])
-        return zeros.scatter_add(1, self._index(value), value)
-
-    def highest(self, value: Tensor) -> Tensor:
-        """Maximum of 0 and the parts of each block.  value: (B, K, D) -> (B, G, D)."""
-        value = value.masked_fill(~self.mask[..., None], -torch.inf)
-        if self.block is None:
-            return value.amax(1, keepdim=True).clamp(min=0)
-        zeros = value.new_zeros(len(value), self.blocks, value.shape[2])
-        return zeros.scatter_reduce(1, self._index(value), value, "amax")
-
-    def spread(self, total: Tensor) -> Tensor:
-        """Give each part the value of its block.  total: (B, G, D) -> (B, K, D)."""
-        if self.block is None:
-            return total.expand(-1, self.mask.shape[1], -1)
-        return total.gather(1, self.block[..., None].expand(-1, -1, total.shape[2]))
-
-    def sizes(self, dtype: torch.dtype) -> Tensor:
-        """Number of parts of each block, (B, G, 1)."""
-        return self.total(self.mask[..., None].to(dtype))
-
-    def _index(self, value: Tensor) -> Tensor:
-        assert self.block is not None
-        return self.block[..., None].expand_as(value)
-
-
-@dataclass(frozen=True)
-class Normal:
-    """N(mean, diag(variance)).
-
-    mean: (B, *).  variance: (B, *), broadcastable to mean (one noise for three colours).
-    mask: (B, *) bool, broadcastable: False where a coordinate does not exist; it is 0 there and counts nothing.
-    """
-
-    mean: Tensor
-    variance: Tensor
-    mask: Tensor | None = None
-
-    @staticmethod
-    def floored(mean: Tensor, log_variance: Tensor, sigma: float) -> Normal:
-        """A normal whose standard deviation stays above ``sigma``.  mean, log_variance: (B, *)."""
-        return Normal(mean, soft_floor(log_variance, sigma).exp())
-
-    def rsample(self, noise: NormalSource, name: str) -> Tensor:
-        """One draw for each row, differentiable, (B, *)."""
-        unit = noise.normal(name, *self.mean.shape[1:], dtype=self.mean.dtype)
-        return self._masked(self.mean + self._safe(self.variance).sqrt() * unit)
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """ln N(value).  value: (B, *) -> (B,)."""
-        return _per_row(self._masked(self.log_density(value)))
-
-    def log_density(self, value: Tensor) -> Tensor:
-        """ln N(value), coordinate by coordinate.  value: (B, *) -> (B, *)."""
-        variance = self._safe(self.variance)
-        return -0.5 * ((value - self.mean) ** 2 / variance + variance.log() + LOG_2PI)
-
-    def kl(self, prior: Normal) -> Tensor:
-        """KL(self || prior) in nats, (B,)."""
-        return _per_row(self.kl_terms(prior))
-
-    def kl_terms(self, prior: Normal) -> Tensor:
-        """KL(self || prior) in nats, coordinate by coordinate, (B, *)."""
-        own, other = self._safe(self.variance), self._safe(prior.variance)
-        ratio = own / other
-        return self._masked(0.5 * (ratio + (self.mean - prior.mean) ** 2 / other - 1 - ratio.log()))
-
-    def sum(self, members: Members) -> Normal:
-        """The distribution of W = sum_i w_i.  For mean (B, K, D) -> Normal over (B, G, D)."""
-        present = members.sizes(self.mean.dtype) > 0
-        return Normal(members.total(self.mean), members.total(self.variance.expand_as(self.mean)), present)
-
-    def times(self, shift: Tensor, log_variance: Tensor) -> Normal:
-        """Product with a Gaussian message N(mean + shift, exp log_variance): never wider than this normal.
-
-        shift, log_variance: (B, *).
-        """
-        precision = (-log_variance).exp()
-        gain = 1 / (1 + self.variance * precision)
-        return Normal(self.mean + self.variance * precision * gain * shift, self.variance * gain, self.mask)
-
-    def _masked(self, value: Tensor) -> Tensor:
-        return value if self.mask is None else value.masked_fill(~self.mask, 0.0)
-
-    def _safe(self, variance: Tensor) -> Tensor:
-        """Variances with 1 where the coordinate does not exist, so that no NaN enters a gradient."""
-        return variance if self.mask is None else variance.masked_fill(~self.mask, 1.0)
+__all__ = ["Bridge", "PaperCorrelated", "PartsGaussian", "SumControlled", "correlations"]
 
 
 class PartsGaussian(ABC):
@@ -213,7 +69,7 @@ class PartsGaussian(ABC):
         mask = self.members.mask[..., None]
         p2 = prior.variance.masked_fill(~mask, 1.0)
         terms = (self.variance + (self.mean - prior.mean) ** 2) / p2 - 1 + p2.log()
-        return 0.5 * (_per_row(terms.masked_fill(~mask, 0.0)) - self._log_det())
+        return 0.5 * (per_row(terms.masked_fill(~mask, 0.0)) - self._log_det())
 
 
 def correlations(logits: Tensor, members: Members) -> tuple[Tensor, Tensor]:
@@ -248,7 +104,7 @@ class _Correlated(PartsGaussian):
 
     def _log_det(self) -> Tensor:
         scales = self.scale.log().masked_fill(~self.members.mask[..., None], 0.0)
-        return 2 * (_per_row(scales) + _per_row(self.log_slack))
+        return 2 * (per_row(scales) + per_row(self.log_slack))
 
     def _unmix(self, value: Tensor) -> Tensor:
         """(I - rho 1^T)^-1 value, by Sherman-Morrison.  value: (B, K, D)."""
@@ -283,7 +139,7 @@ class PaperCorrelated(_Correlated):
         return Normal(self.members.total(self.mean), self.members.total((self.scale - centre) ** 2), self._present())
 
     def _quadratic(self, deviation: Tensor) -> Tensor:
-        return _per_row(self._unmix(deviation / self.scale) ** 2)
+        return per_row(self._unmix(deviation / self.scale) ** 2)
 
 
 class SumControlled(_Correlated):
@@ -307,7 +163,7 @@ class SumControlled(_Correlated):
         return Normal(self.members.total(self.mean), variance, self._present())
 
     def _quadratic(self, deviation: Tensor) -> Tensor:
-        return _per_row((self._unmix(deviation) / self.scale) ** 2)
+        return per_row((self._unmix(deviation) / self.scale) ** 2)
 
 
 class Bridge(PartsGaussian):
@@ -354,13 +210,13 @@ class Bridge(PartsGaussian):
 
     def _log_det(self) -> Tensor:
         mask = self.members.mask[..., None]
-        parts = _per_row(self.prior.variance.masked_fill(~mask, 1.0).log())
+        parts = per_row(self.prior.variance.masked_fill(~mask, 1.0).log())
         ratio = self.prior_sum._safe(self.whole.variance) / self._total_variance
-        return parts + _per_row(ratio.log())
+        return parts + per_row(ratio.log())
 
     def _quadratic(self, deviation: Tensor) -> Tensor:
         mask = self.members.mask[..., None]
         gap = self.members.total(deviation)
         parts = deviation**2 / self.prior.variance.masked_fill(~mask, 1.0)
         sums = gap**2 / self.prior_sum._safe(self.whole.variance) - gap**2 / self._total_variance
-        return _per_row(parts) + _per_row(self.prior_sum._masked(sums))
+        return per_row(parts) + per_row(self.prior_sum._masked(sums))

@@ -16,7 +16,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from compvae.dense import root_of
+from compvae.distributions.dense import root_of
 from compvae.noise import NormalSource
 
 __all__ = ["COUNTED", "PartMixture"]

@@ -1,4 +1,4 @@
-"""p(w_i | l_i), its sums over counts in closed form, its exact M-step, and p(z | ..).
+"""p(w_i | l_i) as a table of moments for each kind, its sums over counts in closed form, its exact M-step.
 
 The prior of W = sum_i w_i is N(sum_i m_i, sum_i p_i^2), linear in the counts n_c: drawing a composition costs
 O(#kinds), not O(K) (theory, section 4).  With category-owned blocks, W_c ~ N(n_c m_c, n_c p_c^2) (section 5).
@@ -6,74 +6,21 @@ O(#kinds), not O(K) (theory, section 4).  With category-owned blocks, W_c ~ N(n_
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-
 import torch
 from torch import Tensor, nn
 
 from compvae.batch import PaddedParts, Parts
 from compvae.config import ModelConfig, ZNetworkConfig
-from compvae.dense import Correlated
 from compvae.distributions import Members, Normal, PartsGaussian, raised, soft_floor
-from compvae.mixture import PartMixture
-from compvae.nn.embedding import PartEmbedding
-from compvae.nn.residual import mlp, residual_stack
+from compvae.distributions.dense import Correlated
+from compvae.nn.residual import residual_stack
 from compvae.noise import NormalSource, Still
+from compvae.prior.base import PartPrior, PriorStatistics
+from compvae.prior.mixture import PartMixture
 
-__all__ = [
-    "NetworkPrior",
-    "PartPrior",
-    "PriorStatistics",
-    "TablePrior",
-    "ZPrior",
-    "build_prior",
-    "members_of",
-]
+__all__ = ["TablePrior"]
 
 SWING = 3.0  # ln p_c^2(z) stays within this of its table's
-
-
-def members_of(parts: PaddedParts, config: ModelConfig) -> Members:
-    """Which sum each part enters: its kind's block, or the one sum of all."""
-    return Members(parts.mask, parts.kind, parts.n_kinds) if config.latent.blocks else Members(parts.mask)
-
-
-@dataclass(frozen=True)
-class PriorStatistics:
-    """What the M-step needs, as sums over a batch, so that processes can add theirs.
-
-    With deviations from the current means m: square = sum E[(w - m)^2] / n, deviation = sum E[w - m], both (C, d);
-    parts = sum n and terms = number of summands, both (C, 1).  n = 1 where parts are seen one by one, n_c for a block.
-    """
-
-    square: Tensor
-    deviation: Tensor
-    parts: Tensor
-    terms: Tensor
-
-    def finite(self) -> bool:
-        """False if anything in it is NaN or infinite."""
-        return all(bool(torch.isfinite(getattr(self, field.name)).all()) for field in fields(self))
-
-
-class PartPrior(nn.Module, ABC):
-    """p({w_i} | {l_i}, z) of independent parts."""
-
-    config: ModelConfig
-
-    @abstractmethod
-    def of_parts(self, parts: PaddedParts, z: Tensor | None) -> Normal:
-        """prod_i p(w_i | l_i, z), normal over (B, K, d).  z: (B, Z), where it stands above the parts."""
-
-    def of_sum(self, parts: Parts, z: Tensor | None) -> Normal:
-        """p(W | {l_i}, z), normal over (B, G, d): from counts where that is possible, so that K does not matter."""
-        padded = parts.padded()
-        return self.of_parts(padded, z).sum(members_of(padded, self.config))
-
-    def draw_sum(self, parts: Parts, z: Tensor | None, noise: NormalSource, name: str) -> Tensor:
-        """W ~ p(W | {l_i}, z), (B, G, d)."""
-        return self.of_sum(parts, z).rsample(noise, name)
 
 
 class TablePrior(PartPrior):
@@ -215,37 +162,3 @@ class TablePrior(PartPrior):
         assert self.mixture is not None
         self.log_variance[kind] += scale.log().to(self.mean)
         self.mixture.correlated[kind] = root.to(self.mean)
-
-
-class NetworkPrior(PartPrior):
-    """N(mean, variance)(kind, features) by a network  (paper, table of p(w|l), 2D)."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.embedding = PartEmbedding(config.parts.n_kinds, config.parts.n_features, config.prior.embedding)
-        self.network = mlp(self.embedding.width, config.prior.hidden, 2 * config.latent.w)
-
-    def of_parts(self, parts: PaddedParts, z: Tensor | None) -> Normal:
-        """Normal over (B, K, d)."""
-        mean, log_variance = self.network(self.embedding(parts.kind, parts.features)).chunk(2, -1)
-        return Normal(mean, soft_floor(log_variance, self.config.prior.floor).exp(), parts.mask[..., None])
-
-
-def build_prior(config: ModelConfig) -> PartPrior:
-    """The prior of the parts that the configuration names."""
-    return TablePrior(config) if config.prior.kind == "table" else NetworkPrior(config)
-
-
-class ZPrior(nn.Module):
-    """p(z | W, context), below the parts.  inputs: length of the vector it reads."""
-
-    def __init__(self, inputs: int, z: int, network: ZNetworkConfig, floor: float) -> None:
-        super().__init__()
-        self.z, self.floor = z, floor
-        self.network = residual_stack(inputs, network.width, network.blocks, 2 * z, network.stem)
-
-    def forward(self, given: Tensor) -> Normal:
-        """given: (B, inputs) -> normal over (B, Z)."""
-        mean, log_variance = self.network(given).chunk(2, -1)
-        return Normal.floored(mean, log_variance, self.floor)

@@ -8,7 +8,7 @@ So the prior follows q in the end:
 
     p(z | context) = sum_m pi_m(context) N(mu_m(context), L_m L_m^T(context))
 
-Inference takes the Gaussian with the same mean and variances; shaping.py turns z so that, without context, its
+Inference takes the Gaussian with the same mean and variances; fitting/shaping.py turns z so that, without context, its
 coordinates are uncorrelated.
 """
 

@@ -18,11 +18,11 @@ from torch import Tensor
 
 from compvae.batch import Batch, Parts, collate
 from compvae.checks import allocate, at_least_one
-from compvae.editing import Group, edited, held_noise, redrawn
+from compvae.composing.editing import Group, edited, held_noise, redrawn
+from compvae.composing.history import History
 from compvae.errors import DataError, PartsError
-from compvae.history import History
 from compvae.inference import Inferred
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise, Still
 from compvae.parts import Multiset, PartsBatch
 

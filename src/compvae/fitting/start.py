@@ -12,10 +12,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from compvae.calibration import Draw
 from compvae.decoder.linked import LinkedDecoder
 from compvae.distributions import raised
-from compvae.model import CompVAE
+from compvae.fitting.calibration import Draw
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.prior import TablePrior
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from compvae.batch import Batch, PaddedParts, Parts, Shared
 from compvae.distributions import Normal
 from compvae.inference import Inferred, infer
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise, Still
 
 __all__ = ["Group", "edited", "held_noise", "redrawn"]

@@ -1,6 +1,6 @@
 """What is fitted when a model with a mixture as the shape of its parts is trained: EM, then shapes.
 
-E-step: draws of q(z, W | x) for wholes that no step trained on (:mod:`compvae.seen`).  M-step, in each of some rounds:
+E-step: draws of q(z, W | x) for wholes that no step trained on (seen.py).  M-step, in each of some rounds:
 
     z                 <-  turned to mean 0 and covariance I over the days that are well known
     p(z | context)    <-  z of those days
@@ -13,7 +13,7 @@ end, from more wholes, p(z | context) once more and
     p_c^2, R_c R_c^T  <-  covariance of v = (W_c - n m_c(z)) / (sqrt(n) p_c(z)), R_c R_c^T its correlations
     shape of kind c   <-  R_c^-1 v of single parts (K = 1), z known from the larger wholes of the same day
 
-Shapes are mixtures (:mod:`compvae.mixture`).  Few rounds: the parts' covariance is not all in W, so that q(z) is too
+Shapes are mixtures (prior/mixture.py).  Few rounds: the parts' covariance is not all in W, so that q(z) is too
 sure of itself, and EM drifts (docs/experiments.md, 11).
 """
 
@@ -25,12 +25,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from compvae.calibration import Draw
-from compvae.context_prior import ContextPrior
 from compvae.decoder.linked import LinkedDecoder
-from compvae.model import CompVAE
+from compvae.fitting.calibration import Draw
+from compvae.fitting.seen import Seen, look
+from compvae.network import CompVAE
 from compvae.prior import TablePrior
-from compvae.seen import Seen, look
+from compvae.prior.given_context import ContextPrior
 
 __all__ = ["BATCHES", "shape_parts", "shaped"]
 

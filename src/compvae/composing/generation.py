@@ -14,7 +14,7 @@ from torch import Tensor
 from compvae.batch import Parts, collate, repeat
 from compvae.context import context_size
 from compvae.distributions import Normal
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import NormalSource
 from compvae.parts import Multiset
 

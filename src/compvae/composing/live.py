@@ -1,7 +1,7 @@
-"""Composed: wholes from parts whose latents belong to the parts, x_r = x({w_i,r}), w_i,r = f(seed, row r, part i).
+"""Live: wholes from parts whose latents belong to the parts, x_r = x({w_i,r}), w_i,r = f(seed, row r, part i).
 
 With one seed, adding a part, taking one away or moving one changes in every draw what that part does and nothing else
-(:mod:`compvae.walks`).  The distribution is that of sampling: p(x | parts).
+(:mod:`compvae.composing.walks`).  The distribution is that of sampling: p(x | parts).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from torch import Tensor
 
 from compvae.batch import CountedParts
 from compvae.checks import allocate, at_least_one
-from compvae.generation import Tile, generate
-from compvae.model import CompVAE
+from compvae.composing.generation import Tile, generate
+from compvae.composing.walks import Joined, PartNoise
+from compvae.network import CompVAE
 from compvae.noise import Noise, NormalSource
 from compvae.parts import Multiset
-from compvae.walks import Joined, PartNoise
 
-__all__ = ["Composed", "Piece", "can_join", "draw_joined"]
+__all__ = ["Live", "Piece", "can_join", "draw_joined"]
 
 LIVE_TILE = 32  # rows the networks see at once: few, because somebody waits for them
 
@@ -35,7 +35,7 @@ class Piece:
     source: NormalSource
 
 
-class Composed:
+class Live:
     """p(x | parts) as a function of (seed, row, part)."""
 
     def __init__(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from compvae.distributions import LOG_2PI, Normal
+from compvae.distributions.normal import LOG_2PI, Normal
 from compvae.noise import Noise
 
 __all__ = [

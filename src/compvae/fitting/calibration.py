@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from compvae.batch import Batch
-from compvae.dense import Correlated
+from compvae.distributions.dense import Correlated
 from compvae.inference import infer
-from compvae.model import CompVAE
+from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.prior import TablePrior
 

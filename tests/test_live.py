@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import compvae
-from compvae.compose import Model
-from compvae.composed import LIVE_TILE, can_join, draw_joined
+from compvae.composing.live import LIVE_TILE, can_join, draw_joined
+from compvae.composing.walks import FIRST, PartNoise
 from compvae.errors import PartsError
+from compvae.model import Model
 from compvae.noise import Noise
 from compvae.parts import Categorical, PartsSchema
-from compvae.walks import FIRST, PartNoise
 from models import CONFIGS, build
 
 KINDS = PartsSchema(attributes=(Categorical(name="kind", categories=("a", "b")),))

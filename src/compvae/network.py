@@ -1,0 +1,82 @@
+"""CompVAE: p(x, z, {w_i} | {l_i}) = p(x | z, W) p(z | W) prod_i p(w_i | l_i), W = sum_i w_i  (paper, eq. 1), and its q.
+
+Assembly only: the pieces live in prior, posterior and decoder; the configuration says which.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from compvae.batch import Parts
+from compvae.config import ModelConfig
+from compvae.context import context_size
+from compvae.decoder import build_decoder
+from compvae.distributions import Normal
+from compvae.noise import NormalSource
+from compvae.posterior import build_posterior
+from compvae.prior import ZPrior, build_prior, members_of
+from compvae.prior.given_context import ContextPrior
+from compvae.scale import beside, size_scale
+
+__all__ = ["CompVAE"]
+
+
+class CompVAE(nn.Module):
+    """The networks of one model."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.prior = build_prior(config)
+        self.posterior = build_posterior(config)
+        self.decoder = build_decoder(config)
+        self.z_prior = self._z_prior(config)
+
+    @classmethod
+    def seeded(cls, config: ModelConfig, seed: int) -> CompVAE:
+        """A model whose initial weights depend on the seed alone; torch's global generator is left as it was."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return cls(config)
+
+    @staticmethod
+    def _z_prior(config: ModelConfig) -> ZPrior | ContextPrior | None:
+        latent, told = config.latent, context_size(config.context)
+        if latent.z_place == "above":
+            return ContextPrior(told, latent.z, config.prior.z_network)
+        if latent.z_place == "below":
+            return ZPrior(config.n_blocks * latent.w + told, latent.z, config.prior.z_network, config.prior.floor)
+        return None
+
+    def aggregate(self, w: Tensor, parts: Parts) -> Tensor:
+        """What the decoder takes: W = sum w_i, (B, G, d), or the parts themselves.  w: (B, K, d)."""
+        if not self.decoder.aggregation.plain_sum:
+            return w
+        return self.decoder.aggregation(w, members_of(parts.padded(), self.config))
+
+    def z_above(self, context: Tensor | None, like: Tensor) -> Normal:
+        """p(z | context), over (B, Z).  like: (B, *), for device and dtype."""
+        assert self.z_prior is not None
+        given: Normal = self.z_prior(_told(context, like))
+        return given
+
+    def draw_z_above(self, context: Tensor | None, like: Tensor, noise: NormalSource) -> Tensor:
+        """z ~ p(z | context), (B, Z), arguments as in :meth:`z_above`."""
+        assert isinstance(self.z_prior, ContextPrior)
+        return self.z_prior.draw(_told(context, like), noise, "z")
+
+    def z_below(self, code: Tensor, parts: Parts, context: Tensor | None) -> Normal:
+        """p(z | W, context), over (B, Z).  code: W, (B, G, d).  Where x is measured in units of K, so is W."""
+        assert self.z_prior is not None
+        given: Normal = self.z_prior(self.z_view(code, parts, context))
+        return given
+
+    def z_view(self, code: Tensor, parts: Parts, context: Tensor | None) -> Tensor:
+        """What networks of z see of W: W itself (paper), or W/K where x is measured in units of K.  -> (B, N)."""
+        return beside((code / size_scale(self.config, parts, code)).flatten(1), context)
+
+
+def _told(context: Tensor | None, like: Tensor) -> Tensor:
+    """Context as the networks take it, (B, E), E = 0 where the model has none."""
+    return like.flatten(1)[:, :0] if context is None else context.to(like.dtype)
