@@ -63,7 +63,8 @@ def train_step(
 ) -> Step:
     """Climb the bound once.  batch, noise: this process's rows.  slower: factor on the rate, after a rollback."""
     engine = engine or Engine()
-    model.train()
+    if not model.training:  # walks over all modules
+        model.train()
     for group in optimiser.param_groups:
         group["lr"] = learning_rate(recipe, step) * slower
     weight = kl_weight(recipe, step)
@@ -73,7 +74,8 @@ def train_step(
     (-bound.weighted(weight).sum() / recipe.batch).backward()
 
     terms = _terms(bound, recipe.batch, stop)
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    learned = [value for group in optimiser.param_groups for value in group["params"]]
+    gradients = [value.grad for value in learned if value.grad is not None]
     statistics = _as_list(bound.statistics)
     engine.sum_([terms, *gradients, *statistics])
     w, z, x, interrupted, terminated = terms.tolist()
@@ -81,7 +83,7 @@ def train_step(
 
     norm = get_total_norm(gradients)
     if norm > recipe.clip:  # most steps are spared a pass over all gradients
-        clip_grads_with_norm_(model.parameters(), recipe.clip, norm)
+        clip_grads_with_norm_(learned, recipe.clip, norm)
     fault = _fault(terms, norm, bound.statistics)
     if not fault:
         optimiser.step()
