@@ -6,6 +6,7 @@ process: on a shared machine the clock on the wall measures the others.
 
 from __future__ import annotations
 
+import logging
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,9 @@ __all__ = ["Spread", "Timing", "quartiles", "race"]
 
 Run = Callable[[], object]
 SHORTEST = 0.01  # seconds: calls that take less are repeated within a round
+TOLD = 5.0  # seconds after which it is told again how far a comparison is
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,14 @@ def race(
     """Time all cases in turn, so many rounds; ``beside`` names the one that the others are divided by."""
     calls = {name: _calls(run, clock) for name, run in cases.items()}  # this first call is not counted
     seconds: dict[str, list[float]] = {name: [] for name in cases}
-    for _ in range(rounds):
+    started = told = time.monotonic()
+    for done in range(1, rounds + 1):
         for name, run in cases.items():
             seconds[name].append(_seconds(run, calls[name], clock))
+        now = time.monotonic()
+        if done == 1 or now - told > TOLD:
+            told, left = now, (now - started) * (rounds - done) / done
+            log.info("%s and %d more: round %d of %d, %.0f s left", beside, len(cases) - 1, done, rounds, left)
     other = seconds[beside]
     return {
         name: Timing(quartiles(own), quartiles([a / b for a, b in zip(own, other, strict=True)]), rounds)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -41,7 +44,8 @@ def bench(
 
     scope, names = Scope(rounds, quick, seed), chosen(only)
     words = ["compvae", "bench", "--only", only, "--rounds", str(rounds), "--seed", str(seed)]
-    rows = measure(names, scope)
+    with _told():
+        rows = measure(names, scope)
     found = document(rows, about(shlex.join([*words, *(["--quick"] if quick else [])]), scope))
     if out is not None:
         try:
@@ -49,3 +53,18 @@ def bench(
         except OSError as error:
             raise OutputError(f"{out}: cannot write the document, {reason(error)}") from None
     tell(found, table(rows), as_json)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """How far the comparisons are, on stderr."""
+    log, handler = logging.getLogger("compvae.bench"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
