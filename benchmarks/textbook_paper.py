@@ -222,6 +222,11 @@ def _steps(which: str, rows: int) -> None:
         step()
 
 
+def _operations(step: Callable[[], object]) -> float:
+    """Of a step, mean over the batches."""
+    return operations(lambda: [step() for _ in range(BATCHES)]) / BATCHES
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=64)
@@ -233,13 +238,7 @@ def main() -> None:
     memory = {which: peak(_steps, which, args.batch) for which in ("ours", "textbook")}
     own, other = losses(_preset(args.batch)[0], args.batch, args.seed)
     cases = {"ours": ours(args.batch, args.seed), "textbook": theirs(args.batch, args.seed)}
-    counts = {
-        name: {
-            "operations": operations(lambda run=run: [run() for _ in range(BATCHES)]) / BATCHES,
-            "peak MB": memory[name],
-        }
-        for name, run in cases.items()
-    }
+    counts = {name: {"operations": _operations(run), "peak MB": memory[name]} for name, run in cases.items()}
     rows: list[Row] = rows_of(f"paper, K 1..16, batch {args.batch}", cases, "ours", args.rounds, counts)
     facts = about(
         f"python benchmarks/textbook_paper.py --batch {args.batch} --rounds {args.rounds}", Scope(args.rounds)
