@@ -1,4 +1,4 @@
-"""Observation noise under edits, where every part brings its own: that of the parts which stay is held."""
+"""Observation noise under edits: that of the parts which stay is held, and in a mixture as far as its parts stay."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from compvae.batch import collate
 from compvae.composing.generation import generate
 from compvae.model import Model
 from compvae.noise import Noise
@@ -71,4 +72,59 @@ def test_noise_of_the_whole_is_drawn_anew() -> None:
     """Where the noise does not belong to parts, nothing of it is held."""
     network = next(build(c) for c in CONFIGS.values() if c.decoder.kind == "linked" and not c.decoder.part_noise)
     parts = random_parts(network.config, [2]).counted()
-    assert network.decoder.noise_of_parts(parts, generate(network, parts, Noise(0, 1)).x.mean) is None
+    whole = generate(network, parts, Noise(0, 1))
+    assert network.decoder.noise_of_parts(parts, whole.x.mean) is None
+    assert network.decoder.shares(whole.code, parts) is None
+
+
+RED, GREEN, NEW = (
+    {"colour": c, "x": x, "y": y} for c, x, y in (("red", -0.6, 0.4), ("green", 0.5, 0.1), ("red", 0.3, -0.7))
+)
+PLACED = [name for name, config in CONFIGS.items() if config.decoder.kind == "placed" and not config.context]
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_without_an_edit_an_image_is_given_back(name: str) -> None:
+    model = Model(build(CONFIGS[name]))
+    x = model.sample([RED, GREEN], 3, seed=4)
+    seen = model.infer(x, [RED, GREEN])
+    assert np.allclose(seen.decode(5, seed=1, noise=True), x, atol=1e-5)
+    there_and_back = seen.add([NEW]).remove([NEW])
+    assert np.allclose(there_and_back.decode(5, seed=1, noise=True), x, atol=1e-5)
+    assert not np.allclose(seen.replace([RED, GREEN], [NEW]).decode(5, seed=1, noise=True), x, atol=1e-2)
+
+
+def test_noise_of_a_pixel_stays_as_far_as_its_parts_do() -> None:
+    """With the codes known exactly: mean x(W') + o s'/s e, variance (1 - o^2) s'^2, o by shares computed here."""
+    model = Model(build(CONFIGS["newton, placed"]))
+    decoder, prior = model.network.decoder, model.network.prior
+    with torch.no_grad():
+        prior.log_variance.fill_(-30.0)
+    x = model.sample([RED, GREEN], 1, seed=4)[0]
+    seen = model.infer(x, [RED, GREEN])
+    changed = seen.replace([GREEN], [NEW])
+    drawn = changed.decode(20_000, noise=True)
+
+    def at_means(*parts: dict[str, object]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Share of the red site, mean and deviation of x, with every code at its prior mean."""
+        found = collate([model.parts.parse(list(parts)).canonical()]).padded()
+        code = prior.of_parts(found, None).mean
+        with torch.no_grad():
+            logits = decoder.logits(code, found, decoder.places(code))[0].numpy()
+            whole = decoder(code, found, None, None)
+        red = next(
+            i
+            for i, part in enumerate(unpad(found, model.parts)[0].dicts())
+            if abs(float(part["x"]) - float(RED["x"])) < 1e-6
+        )
+        share = np.exp(logits[red] - np.logaddexp.reduce(logits, 0)).reshape(x.shape[-2:])
+        return share, whole.mean[0].numpy(), whole.variance[0].sqrt().numpy()
+
+    before, mean, deviation = at_means(RED, GREEN)
+    after, new_mean, new_deviation = at_means(RED, NEW)
+    stays = np.minimum(before, after)
+    expected = new_mean + stays * new_deviation / deviation * (x - mean)
+    spread = np.sqrt(1 - stays**2) * new_deviation
+    assert 0.05 < stays.min() < 0.5 < stays.max() < 0.99  # the test sees both
+    assert np.allclose(drawn.mean(0), expected, atol=5 * spread.max() / np.sqrt(20_000) + 1e-3)
+    assert np.allclose(drawn.std(0), spread, rtol=0.05)

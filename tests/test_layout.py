@@ -25,7 +25,8 @@ posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
 network inference objective
 fitting fitting.calibration fitting.start fitting.seen fitting.shaping
-composing composing.walks composing.generation composing.live composing.history composing.editing composing.composition
+composing composing.walks composing.generation composing.live composing.history composing.editing composing.held
+composing.composition
 tails.events tails.simulator tails.base tails.rejection tails.subset tails.pareto tails.proposal tails.importance
 tails presets
 measures.measured measures.moments measures.energy measures.ks measures.edits measures.recovery measures.classifier

@@ -43,6 +43,9 @@ class SoftmaxMix:
     def __call__(self, value: Tensor, members: Members, logits: Tensor | None = None) -> Tensor:
         """value: (B, K, D).  logits: (B, K, P).  -> (B, P, D)."""
         assert logits is not None
+        return torch.einsum("bkp,bkd->bpd", self.weights(logits, members), value)
+
+    def weights(self, logits: Tensor, members: Members) -> Tensor:
+        """softmax over the parts at each place, 0 for padding.  logits: (B, K, P)."""
         # A finite fill, not -inf: a row of padding alone would otherwise be NaN in the gradient.
-        weight = torch.softmax(logits.masked_fill(~members.mask[..., None], -1e9), 1)
-        return torch.einsum("bkp,bkd->bpd", weight, value)
+        return torch.softmax(logits.masked_fill(~members.mask[..., None], -1e9), 1)

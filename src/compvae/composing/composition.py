@@ -18,7 +18,8 @@ from torch import Tensor
 
 from compvae.batch import Batch, Parts, collate
 from compvae.checks import allocate, at_least_one
-from compvae.composing.editing import Group, edited, held_noise, redrawn
+from compvae.composing.editing import Group, edited, redrawn
+from compvae.composing.held import held_noise
 from compvae.composing.history import History
 from compvae.errors import DataError, PartsError
 from compvae.inference import Inferred
@@ -124,7 +125,8 @@ class Composition:
         """The whole of these parts: the decoder's mean at the latents' means, (*shape) or (rows, *shape) as x came.
 
         With n, that many draws of the latents, (n, *shape) or (n, rows, *shape); noise=True adds the observation noise.
-        Where that is noise of parts, those that were observed and stay keep theirs: with no edit, that gives x back.
+        Where that is noise of parts, or of values that parts have shares of, what was observed stays as far as its
+        parts do (held.py): with no edit, that gives x back.
         """
         if n is None and noise:
             raise DataError("noise=True needs n: the mean has no noise; give n=1 for one draw")
@@ -177,11 +179,11 @@ class Composition:
         observed, rows = self._observed, wholes.repeat(draws)
         latent = redrawn(observed.network, observed.tile(wholes), noise, draws, observed.known, int(wholes[0]))
         groups = [group.rows(rows) for group in self._groups]
-        x = edited(observed.network, latent, groups, self._now.rows(rows), noise)
-        if not noisy:
-            return x.mean.float().numpy()
-        held = held_noise(observed.network, observed.batch.x[rows], latent, groups, noise)
-        return (x.rsample(noise, "x") if held is None else x.mean + held).float().numpy()
+        after = edited(observed.network, latent, groups, self._now.rows(rows), noise)
+        x = after.x.mean
+        if noisy:
+            x = x + held_noise(observed.network, observed.batch.x[rows], latent, groups, after, noise)
+        return x.float().numpy()
 
     @cached_property
     def _now(self) -> Parts:

@@ -8,8 +8,7 @@ with M, S the prior's moments of the sum over P, M_rest, S_rest over P without R
 over the parts, a part that goes takes its own w along.  Added parts are drawn from p(w | l, z).
 
 The shared factor stays: z itself where it stands above the parts, its noise u = (z - mean)/deviation under p(z | W)
-where it hangs below W.  Where every part brings noise of its own, that of the parts which stay is held too: of
-e = x - x(W), whose variance is R, they have a draw of N( R_rest/R e, R_rest (R - R_rest)/R ), again the bridge.
+where it hangs below W.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from compvae.inference import Inferred, infer
 from compvae.network import CompVAE
 from compvae.noise import Noise, Still
 
-__all__ = ["Group", "edited", "held_noise", "redrawn"]
+__all__ = ["Edited", "Group", "bridge", "edited", "redrawn"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,18 @@ class Group:
         """The group in some of the wholes.  rows: (R,) int64."""
         kept = None if self.kept is None else self.kept[rows]
         return Group(tuple(stage.rows(rows) for stage in self.stages), self.steps, kept, self.gone)
+
+
+@dataclass(frozen=True)
+class Edited:
+    """p(x | ..) of edited wholes, over (B, *shape), and what it was decoded from.
+
+    code: as the decoder takes it; {w_i}: observed parts first.  parts: those of the code, the ones that went masked.
+    """
+
+    x: Normal
+    code: Tensor
+    parts: Parts
 
 
 @torch.no_grad()
@@ -79,8 +90,8 @@ def _repeated(batch: Batch, rows: Tensor) -> Batch:
 
 
 @torch.no_grad()
-def edited(model: CompVAE, latent: Inferred, groups: Sequence[Group], now: Parts, noise: Noise) -> Normal:
-    """p(x | ..) of the edited wholes at one draw of their latents, over (B, *shape).
+def edited(model: CompVAE, latent: Inferred, groups: Sequence[Group], now: Parts, noise: Noise) -> Edited:
+    """The edited wholes at one draw of their latents.
 
     latent: of the wholes as observed.  groups: the observed parts first, then the added ones.  now: what is left.
     noise: of the draw; noise that is 0 everywhere gives the latents' means.
@@ -92,31 +103,7 @@ def edited(model: CompVAE, latent: Inferred, groups: Sequence[Group], now: Parts
         w, parts = _edited_parts(model, latent.w, groups, above, noise)
         code = model.aggregate(w, parts)
     z = _moved_z(model, latent, code, parts)
-    out: Normal = model.decoder(code, parts, z, latent.context)
-    return out
-
-
-@torch.no_grad()
-def held_noise(model: CompVAE, x: Tensor, latent: Inferred, groups: Sequence[Group], noise: Noise) -> Tensor | None:
-    """The observation noise of the edited wholes, (B, *shape): held for parts that stay, drawn for parts put in.
-
-    x, latent: of the wholes as observed, x (B, *shape).  None where the noise is not that of parts.
-    """
-    decoder, observed, left = model.decoder, groups[0].stages[0], groups[0].stages[-1]
-    if decoder.noise_of_parts(observed, x) is None:
-        return None
-    code = latent.w if model.posterior.of_sum else model.aggregate(latent.w, observed)
-    error = x - decoder(code, observed, latent.z_value, latent.context).mean
-
-    def alone(parts: Parts) -> Normal:
-        variance = decoder.noise_of_parts(parts, x)
-        assert variance is not None
-        return Normal(torch.zeros_like(error), variance)
-
-    total = _rest(error, alone(observed), alone(left)).rsample(noise, "x/held")
-    for group in groups[1:]:
-        total = total + alone(group.stages[-1]).rsample(noise, f"x/added/{group.steps[0]}")
-    return total
+    return Edited(model.decoder(code, parts, z, latent.context), code, parts)
 
 
 def _edited_sum(model: CompVAE, observed: Tensor, groups: Sequence[Group], z: Tensor | None, noise: Noise) -> Tensor:
@@ -127,14 +114,14 @@ def _edited_sum(model: CompVAE, observed: Tensor, groups: Sequence[Group], z: Te
         whole = observed if number == 0 else model.prior.draw_sum(group.stages[0], z, noise, f"added/{group.steps[0]}")
         for step, stage in zip(group.steps[1:], group.stages[1:], strict=True):
             after = model.prior.of_sum(stage, z)
-            whole = _rest(whole, before, after).rsample(noise, f"removed/{number}/{step}")
+            whole = bridge(whole, before, after).rsample(noise, f"removed/{number}/{step}")
             before = after
         total = total + whole
     return total
 
 
-def _rest(whole: Tensor, before: Normal, after: Normal) -> Normal:
-    """The bridge: the sum over the parts that stay, given the sum over all.  whole: (B, G, d)."""
+def bridge(whole: Tensor, before: Normal, after: Normal) -> Normal:
+    """The sum over the parts that stay, given the sum over all.  whole: (B, *).  before, after: priors of both sums."""
     mask = before.mask if before.mask is not None else torch.ones_like(before.mean, dtype=torch.bool)
     share = after.variance / before.variance.masked_fill(~mask, 1.0)
     mean = after.mean + share * (whole - before.mean)

@@ -41,6 +41,13 @@ class Decoder(nn.Module, ABC):
         """
         return None
 
+    def shares(self, code: Tensor, parts: Parts) -> Tensor | None:
+        """What each part has of each value of x, 1 in all, (B, K, *shape) or broadcastable; None where it is not said.
+
+        code: as in forward.
+        """
+        return None
+
     @torch.no_grad()
     def turn(self, axes: Tensor) -> None:
         """w -> axes_c^T w for the code of every kind, with x unchanged.  axes: orthogonal, (C, d, d)."""

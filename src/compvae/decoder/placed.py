@@ -17,7 +17,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from compvae.aggregation import Aggregation, SoftmaxMix
+from compvae.aggregation import SoftmaxMix
 from compvae.batch import PaddedParts, Parts
 from compvae.config import ModelConfig, PlacedConfig
 from compvae.context import context_size
@@ -35,7 +35,7 @@ DARKEST = 1e-6  # values below it are not told apart
 class PlacedDecoder(Decoder):
     """A mixture of learned values at each pixel, seen through a pixelwise link."""
 
-    aggregation: ClassVar[Aggregation] = SoftmaxMix()
+    aggregation: ClassVar[SoftmaxMix] = SoftmaxMix()
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -96,6 +96,13 @@ class PlacedDecoder(Decoder):
             mean, variance = (value.reshape(len(code), *self.config.shape) for value in (mean, variance))
         scale = x_scale(self.config, parts, mean)
         return Normal(scale * mean, scale**2 * variance)
+
+    def shares(self, code: Tensor, parts: Parts) -> Tensor:
+        """softmax_i of the logits at each pixel, alike for all channels, (B, K, 1, .., *grid).  code: (B, K, d)."""
+        padded = parts.padded()
+        weight = self.aggregation.weights(self.logits(code, padded, self.places(code)), Members(padded.mask))
+        above = [1] * (len(self.config.shape) - len(self.grid))
+        return weight.reshape(*weight.shape[:2], *above, *self.grid)
 
     def linearise(
         self, code: Tensor, parts: Parts, z: Tensor | None, context: Tensor | None, pixels: Tensor | None = None
