@@ -112,11 +112,7 @@ def test_noise_of_a_pixel_stays_as_far_as_its_parts_do() -> None:
         with torch.no_grad():
             logits = decoder.logits(code, found, decoder.places(code))[0].numpy()
             whole = decoder(code, found, None, None)
-        red = next(
-            i
-            for i, part in enumerate(unpad(found, model.parts)[0].dicts())
-            if abs(float(part["x"]) - float(RED["x"])) < 1e-6
-        )
+        red = int((found.features[0, :, 0] - RED["x"]).abs().argmin())
         share = np.exp(logits[red] - np.logaddexp.reduce(logits, 0)).reshape(x.shape[-2:])
         return share, whole.mean[0].numpy(), whole.variance[0].sqrt().numpy()
 
