@@ -103,7 +103,7 @@ def test_noise_of_a_pixel_stays_as_far_as_its_parts_do() -> None:
     x = model.sample([RED, GREEN], 1, seed=4)[0]
     seen = model.infer(x, [RED, GREEN])
     changed = seen.replace([GREEN], [NEW])
-    drawn = changed.decode(20_000, noise=True)
+    drawn = changed.decode(4_000, noise=True)
 
     def at_means(*parts: dict[str, object]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Share of the red site, mean and deviation of x, with every code at its prior mean."""
@@ -122,5 +122,5 @@ def test_noise_of_a_pixel_stays_as_far_as_its_parts_do() -> None:
     expected = new_mean + stays * new_deviation / deviation * (x - mean)
     spread = np.sqrt(1 - stays**2) * new_deviation
     assert 0.05 < stays.min() < 0.5 < stays.max() < 0.99  # the test sees both
-    assert np.allclose(drawn.mean(0), expected, atol=5 * spread.max() / np.sqrt(20_000) + 1e-3)
-    assert np.allclose(drawn.std(0), spread, rtol=0.05)
+    assert np.allclose(drawn.mean(0), expected, atol=5 * spread.max() / np.sqrt(4_000) + 1e-3)
+    assert np.allclose(drawn.std(0), spread, rtol=0.1)
