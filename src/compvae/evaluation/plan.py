@@ -15,7 +15,7 @@ from compvae.parts import Multiset
 from compvae.problems import Problem
 from compvae.tails.events import EVENTS, Event
 
-__all__ = ["Plan", "compositions", "derived", "plan_for"]
+__all__ = ["Plan", "compositions", "derived", "plan_for", "power"]
 
 EVALUATED = -2  # the fold of compositions that are judged: no training step has this number, nor the held-out check
 CANDIDATES = 64  # compositions drawn for each that is wanted
@@ -49,13 +49,13 @@ class Plan:
         return replace(little, sizes=few, edited=self.edited[1:2])
 
 
-def _power(x: np.ndarray) -> np.ndarray:
-    """Mean of x^2: the peak of a saturated curve is one number, known in advance.  x: (n, T) -> (n,)."""
+def power(x: np.ndarray) -> np.ndarray:
+    """Mean of x^2: the peak of a saturated curve is K, whatever the curve.  x: (n, T) -> (n,)."""
     return np.asarray(np.square(x, dtype=np.float64).mean(1))
 
 
 PLANS = {
-    "sines": Plan((1, 2, 4, 8, 16, 30, 100, 1000), (2, 4, 8), _power, 400),
+    "sines": Plan((1, 2, 4, 8, 16, 30, 100, 1000), (2, 4, 8), power, 400),
     "colours": Plan((2, 3, 4, 8, 12, 16), (3, 4, 8), EVENTS["energy"], 100, different=2, wholes=16, redrawn=200),
     "households": Plan((5, 20, 50, 100, 1000), (5, 20), EVENTS["peak"], 400),
 }

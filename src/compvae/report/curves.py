@@ -9,6 +9,7 @@ import numpy as np
 
 from compvae import problems
 from compvae.evaluation.observed import Described, Observation, shown_parts
+from compvae.evaluation.plan import power
 from compvae.evaluation.properties import STRENGTHS
 from compvae.figures import Frame, curves
 from compvae.model import Model
@@ -24,7 +25,7 @@ TYPICAL = 1000  # draws behind a histogram
 
 
 @dataclass(frozen=True)
-class Subject:
+class Shown:
     """How curves of a problem are shown.  event: what makes one extreme, in the words of ``measured``."""
 
     frame: Frame
@@ -34,7 +35,7 @@ class Subject:
 
 def curve_exhibits(model: Model, problem: Problem, seed: int) -> Iterator[Exhibit]:
     """All figures of a model of curves."""
-    about, parts = _subject(problem), shown_parts(problem)
+    about, parts = _shown(problem), shown_parts(problem)
     seen = Observation(problem, parts, 1, seed)
     yield _aggregation(about, seen)
     if isinstance(problem, Sines):
@@ -45,24 +46,19 @@ def curve_exhibits(model: Model, problem: Problem, seed: int) -> Iterator[Exhibi
     yield _tail(about, model, parts, seed)
 
 
-def _subject(problem: Problem) -> Subject:
+def _shown(problem: Problem) -> Shown:
     if isinstance(problem, Sines):
         time = np.arange(problem.settings.timesteps) / problem.settings.resolution
-        return Subject(Frame(time, "t (periods)", "x(t)"), _power, "mean square of x")
+        return Shown(Frame(time, "t (periods)", "x(t)"), power, "mean square of x")
     hours = np.arange(problem.shape[0]) * 24 / problem.shape[0]
-    return Subject(Frame(hours, "hour of the day", "load (kW)"), EVENTS["peak"], "peak (kW)")
-
-
-def _power(x: np.ndarray) -> np.ndarray:
-    """Mean of x^2: the peak of a saturated curve is K, whatever the curve.  x: (n, T) -> (n,)."""
-    return np.asarray(np.square(x, dtype=np.float64).mean(1))
+    return Shown(Frame(hours, "hour of the day", "load (kW)"), EVENTS["peak"], "peak (kW)")
 
 
 def _names(parts: Described) -> list[str]:
     return [str(next(iter(part.values()))) for part in parts]
 
 
-def _aggregation(about: Subject, seen: Observation) -> Exhibit:
+def _aggregation(about: Shown, seen: Observation) -> Exhibit:
     alone = np.stack([seen.only([i])[0] for i in range(len(seen.parts))])
     return Exhibit(
         "aggregation",
@@ -73,7 +69,7 @@ def _aggregation(about: Subject, seen: Observation) -> Exhibit:
     )
 
 
-def _impact(about: Subject, problem: Sines, parts: Described, seed: int) -> Exhibit:
+def _impact(about: Shown, problem: Sines, parts: Described, seed: int) -> Exhibit:
     hidden, settings = problem.specifics(parts, 1, seed), problem.settings.model_dump()
     shown = {}
     for C in STRENGTHS:
@@ -90,7 +86,7 @@ def _impact(about: Subject, problem: Sines, parts: Described, seed: int) -> Exhi
     )
 
 
-def _variance(about: Subject, model: Model, seen: Observation) -> Exhibit:
+def _variance(about: Shown, model: Model, seen: Observation) -> Exhibit:
     part = seen.parts[:1]
     return Exhibit(
         "variance",
@@ -101,7 +97,7 @@ def _variance(about: Subject, model: Model, seen: Observation) -> Exhibit:
     )
 
 
-def _growing(about: Subject, model: Model, seen: Observation) -> Exhibit:
+def _growing(about: Shown, model: Model, seen: Observation) -> Exhibit:
     inferred, size = model.infer(seen.x[0], seen.parts), len(seen.parts)
     alone = np.stack([inferred.part(i) for i in range(size)])
     wholes = [inferred.remove(seen.parts[i:]).decode() for i in range(1, size)]
@@ -116,7 +112,7 @@ def _growing(about: Subject, model: Model, seen: Observation) -> Exhibit:
     )
 
 
-def _edit(about: Subject, model: Model, seen: Observation) -> Exhibit:
+def _edit(about: Shown, model: Model, seen: Observation) -> Exhibit:
     edited, exact = last_removed(model, seen)
     name = _names(seen.parts)[-1]
     return Exhibit(
@@ -129,7 +125,7 @@ def _edit(about: Subject, model: Model, seen: Observation) -> Exhibit:
     )
 
 
-def _tail(about: Subject, model: Model, parts: Described, seed: int) -> Exhibit:
+def _tail(about: Shown, model: Model, parts: Described, seed: int) -> Exhibit:
     scores = about.event(model.sample(parts, TYPICAL, seed))
     found = model.tail(parts, about.event, quantile=0.99, n=DRAWS, seed=seed)
     return Exhibit(

@@ -17,7 +17,18 @@ from compvae.problems import Problem
 from compvae.report.claims import number
 from compvae.train.observers import read_metrics
 
-__all__ = ["Headline", "Subject", "facts", "headlines", "model_facts", "report_commands", "reproduction"]
+__all__ = [
+    "Headline",
+    "Subject",
+    "facts",
+    "headlines",
+    "model_facts",
+    "report_commands",
+    "reproduction",
+    "training_command",
+]
+
+AGAIN = "runs/again"
 
 
 @dataclass(frozen=True)
@@ -106,15 +117,19 @@ def reproduction(
     subject: Subject, quick: bool, seed: int, evaluation: Path | None = None, found: Evaluation | None = None
 ) -> list[str]:
     """Commands that make this model and this page, where they are known."""
-    notes, commands, name = subject.model.provenance.notes, [], subject.name
+    model, name = subject.model, subject.name
+    trained = [] if model.provenance.settings else training_command(model, subject.problem.name)
+    return [*trained, *report_commands(AGAIN if trained else name, quick, seed, evaluation, found)]
+
+
+def training_command(model: Model, what: str) -> list[str]:
+    """The command that trains this model again, where it is known.  what: a problem, or files with their flags."""
+    notes = model.provenance.notes
     steps = notes.get("steps", "").split(" of ")[-1]
-    if not subject.model.provenance.settings and {"preset", "seed"} <= set(notes) and steps.isdigit():
-        name = "runs/again"
-        preset, trained = shlex.quote(notes["preset"]), shlex.quote(notes["seed"])
-        commands.append(
-            f"compvae train {subject.problem.name} --preset {preset} --steps {steps} --seed {trained} --out {name}"
-        )
-    return [*commands, *report_commands(name, quick, seed, evaluation, found)]
+    if not {"preset", "seed"} <= set(notes) or not steps.isdigit():
+        return []
+    preset, seed = shlex.quote(notes["preset"]), shlex.quote(notes["seed"])
+    return [f"compvae train {what} --preset {preset} --steps {steps} --seed {seed} --out {AGAIN}"]
 
 
 def report_commands(

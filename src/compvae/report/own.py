@@ -24,7 +24,7 @@ from compvae.problems.own import OwnData
 from compvae.problems.source import OwnSource
 from compvae.report.exhibit import Exhibit
 from compvae.report.exhibits import live_exhibit, training_exhibit
-from compvae.report.facts import Headline, model_facts, report_commands
+from compvae.report.facts import Headline, model_facts, report_commands, training_command
 from compvae.report.loads import load_exhibits
 from compvae.report.measures import MEANINGS
 from compvae.report.render import render
@@ -167,14 +167,10 @@ def _listed(names: Sequence[str], most: int = 12) -> str:
 
 
 def _training_command(subject: OwnSubject) -> list[str]:
-    notes, data = subject.model.provenance.notes, subject.data
-    steps = notes.get("steps", "").split(" of ")[-1]
-    if not {"preset", "seed"} <= set(notes) or not steps.isdigit():
-        return []
+    data = subject.data
     beside = [("--profiles", data.profiles), ("--context", data.context)]
     flags = "".join(f" {flag} {shlex.quote(value)}" for flag, value in beside if value is not None)
-    again = f" --preset {shlex.quote(notes['preset'])} --steps {steps} --seed {shlex.quote(notes['seed'])}"
-    return [f"compvae train {shlex.quote(data.path)}{flags}{again} --out runs/again"]
+    return training_command(subject.model, f"{shlex.quote(data.path)}{flags}")
 
 
 # -- figures -----------------------------------------------------------------------------------------------------
