@@ -42,6 +42,11 @@ def picture(time: np.ndarray, drawn: dict[str, np.ndarray], observed: np.ndarray
     return figure
 
 
+def svg_of(figure: Figure, name: str, alt: str) -> str:
+    """A file that stands alone, readable on light and on dark."""
+    return inline_svg(figure, name, alt).replace("<svg ", OPENING, 1) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("docs/figures/demo.svg"))
@@ -56,8 +61,8 @@ def main() -> None:
     }
     figure = picture(np.arange(len(observed)) / 100, drawn, observed, np.stack([edited, exact]))
     alt = "Samples of the model beside exact ones; an observed curve, and the same without one part, beside the truth."
-    text = inline_svg(figure, "demo", alt).replace("<svg ", OPENING, 1)
-    args.out.write_text(text + "\n", encoding="utf-8")
+    text = svg_of(figure, "demo", alt)
+    args.out.write_text(text, encoding="utf-8")
     print(f"{args.out}: {len(text) / 1000:.0f} kB")
 
 
