@@ -11,6 +11,7 @@ import pytest
 
 from compvae.data.meter_days import MeterDays, complete_days
 from compvae.data.readings import read_readings
+from compvae.data.text import TextTable
 from compvae.errors import DataFileError
 from meter_files import loads, name, write_london, write_long, write_wide
 
@@ -112,6 +113,23 @@ def test_blank_readings_are_gaps_wherever_they_stand(tmp_path: Path) -> None:
 
     found = read(edited(tmp_path / "m.csv", change))
     assert (found.report.blank, len(found.kw), found.minutes) == (3, 16, 30)
+
+
+@pytest.mark.parametrize("blank", ["", ",,", " , ,", "\n,,\n"])
+def test_rows_of_separators_alone_are_blank_whatever_stands_beside_them(blank: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"meter,timestamp,kwh\na,2013-01-01 00:00,1\n{blank}\nb,2013-01-01 00:00,2\n")
+    chunk = next(TextTable(path).chunks())
+    assert [row[0] for row in chunk.rows] == ["a", "b"]
+    assert list(chunk.at) == [2, 4 + blank.count("\n")]
+
+
+def test_parquet_complains_about_its_columns_as_csv_does(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    ones = pyarrow.array([1])
+    parquet.write_table(pyarrow.Table.from_arrays([ones, ones], names=["kwh", "kwh "]), tmp_path / "t.parquet")
+    with pytest.raises(DataFileError, match=r"t\.parquet: column 'kwh' stands twice"):
+        read_readings(tmp_path / "t.parquet")
 
 
 def test_the_day_without_an_hour_and_the_day_with_one_twice_are_left_out_for_all(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def _read_columns(
     at = table.header.index(key)
     used = [i for i, name in enumerate(table.header) if i != at and name not in skip]
     if not used:
-        raise DataFileError(f"{table.where(1)}: there is no column beside {key!r}; a context has one at least")
+        raise DataFileError(f"{table.in_header()}: there is no column beside {key!r}; a context has one at least")
     columns = [Column(table.header[i]) for i in used]
     keys: dict[object, int] = {}
     for chunk in table.chunks():
