@@ -97,6 +97,12 @@ def test_a_day_with_larger_gaps_is_left_out_for_that_meter_alone(places, tmp_pat
     assert ("m00", int(found.dates[1])) not in kept(found)
 
 
+def test_a_meter_without_a_complete_day_is_left_out_and_named(tmp_path: Path) -> None:
+    found = read(edited(tmp_path / "m.csv", lambda rows: [*rows, "late,2021-05-04 10:00,0.5"]))
+    assert found.report.meters_without_a_day == ["late"]
+    assert "late" not in found.meters
+
+
 def test_repeated_readings_count_once_and_conflicting_ones_cost_the_day(tmp_path: Path) -> None:
     def change(rows: list[str]) -> list[str]:
         return [*rows, rows[5], rows[5], "m01,2021-05-04 10:00,3.5"]
