@@ -76,6 +76,7 @@ class _Layout:
 
 
 def _layout(table: Table) -> _Layout:
+    """Which of the three layouts the header shows."""
     names = [name.casefold() for name in table.header]
     london = [i for i, name in enumerate(names) if name.startswith(LONDON_VALUE)]
     if LONDON_METER in names and LONDON_TIME in names and london:
@@ -92,6 +93,7 @@ def _layout(table: Table) -> _Layout:
 
 
 def _long(table: Table, names: list[str]) -> _Layout:
+    """meter, timestamp, and one column whose name is its unit.  names: of the columns, in lower case."""
     values = [i for i, name in enumerate(names) if name in UNITS]
     if TIMESTAMP not in names or not values:
         missing = TIMESTAMP if TIMESTAMP not in names else "kwh"
@@ -160,6 +162,7 @@ class _Collected:
             self.negative.setdefault(int(meter[i]), where(int(i)))
 
     def _times(self, chunk: Chunk, used: np.ndarray) -> np.ndarray:
+        """The code of the time of each of these rows, (U,).  used: positions of rows in the chunk, (U,)."""
         known = len(self.times.seconds)
         texts = [chunk.rows[i][self.layout.time] for i in used]
         codes = looked_up(self.times, texts, lambda i: self.table.where(chunk.at[int(used[i])], self.layout.time))
@@ -168,7 +171,7 @@ class _Collected:
         return codes
 
     def _meters(self, chunk: Chunk) -> np.ndarray:
-        """The code of the meter of each value, those that are not there included."""
+        """The code of the meter of each value, those that are not there included, (rows times columns of values,)."""
         column = self.layout.meter
         if column is None:
             names: Sequence[str] = [self.table.header[i] for i in self.layout.values]

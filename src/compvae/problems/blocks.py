@@ -16,7 +16,7 @@ from compvae.noise import Noise
 __all__ = ["BLOCK", "KNOWN", "Neighbours", "log_uniform", "neighbours"]
 
 BLOCK = 4  # rows among which days are shared
-KNOWN = 0.5  # probability that a covariate is given in training
+KNOWN = 0.5  # probability that a covariate is given in training, once for all that belong together
 
 
 class Neighbours(NamedTuple):
