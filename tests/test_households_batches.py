@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import strategies as st
 
 from compvae import problems
 from compvae.batch import CountedParts
@@ -23,11 +22,6 @@ from feeder_formula import feeder
 
 FEEDER = problems.get("households")
 NAMES = tuple(PROFILES)
-MIXED = dict.fromkeys(NAMES, 2)
-COMPOSITIONS = st.dictionaries(st.sampled_from(NAMES), st.integers(1, 3), min_size=1, max_size=4)
-SEEDS = st.integers(0, 2**40)
-MILD, NO_MATCH, DULL, WORKDAY = 9.0, 0.0, 1.0, 0.0
-PLAIN_DAY = {"temperature": MILD, "cloud": DULL, "match": NO_MATCH, "day_type": WORKDAY}
 
 
 def test_rows_of_one_day_share_their_factors_and_their_context():

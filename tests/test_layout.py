@@ -35,7 +35,7 @@ storage model
 planning.quantities planning.curves planning.daily planning.exceeding planning.diversity planning.changes
 planning.scales planning.plan planning.answers planning
 figures.style figures.curves figures.images figures.loads figures.unseen figures.numbers figures
-train train.schedule train.engine train.step train.checkpoint train.settings train.signals train.watch train.loop
+train train.schedule train.signals train.engine train.step train.checkpoint train.settings train.watch train.loop
 train.observers train.runs api
 baselines.base baselines.inputs baselines.learned baselines.independent baselines.gaussian baselines.cvae
 baselines.flow baselines.matching baselines.paper baselines

@@ -11,6 +11,7 @@ import pytest
 
 from compvae.data.meter_days import MeterDays, complete_days
 from compvae.data.readings import read_readings
+from compvae.data.text import TextTable
 from compvae.errors import DataFileError
 from meter_files import loads, name, write_london, write_long, write_wide
 
@@ -96,6 +97,12 @@ def test_a_day_with_larger_gaps_is_left_out_for_that_meter_alone(places, tmp_pat
     assert ("m00", int(found.dates[1])) not in kept(found)
 
 
+def test_a_meter_without_a_complete_day_is_left_out_and_named(tmp_path: Path) -> None:
+    found = read(edited(tmp_path / "m.csv", lambda rows: [*rows, "late,2021-05-04 10:00,0.5"]))
+    assert found.report.meters_without_a_day == ["late"]
+    assert "late" not in found.meters
+
+
 def test_repeated_readings_count_once_and_conflicting_ones_cost_the_day(tmp_path: Path) -> None:
     def change(rows: list[str]) -> list[str]:
         return [*rows, rows[5], rows[5], "m01,2021-05-04 10:00,3.5"]
@@ -112,6 +119,23 @@ def test_blank_readings_are_gaps_wherever_they_stand(tmp_path: Path) -> None:
 
     found = read(edited(tmp_path / "m.csv", change))
     assert (found.report.blank, len(found.kw), found.minutes) == (3, 16, 30)
+
+
+@pytest.mark.parametrize("blank", ["", ",,", " , ,", "\n,,\n"])
+def test_rows_of_separators_alone_are_blank_whatever_stands_beside_them(blank: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"meter,timestamp,kwh\na,2013-01-01 00:00,1\n{blank}\nb,2013-01-01 00:00,2\n")
+    chunk = next(TextTable(path).chunks())
+    assert [row[0] for row in chunk.rows] == ["a", "b"]
+    assert list(chunk.at) == [2, 4 + blank.count("\n")]
+
+
+def test_parquet_complains_about_its_columns_as_csv_does(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    ones = pyarrow.array([1])
+    parquet.write_table(pyarrow.Table.from_arrays([ones, ones], names=["kwh", "kwh "]), tmp_path / "t.parquet")
+    with pytest.raises(DataFileError, match=r"t\.parquet: column 'kwh' stands twice"):
+        read_readings(tmp_path / "t.parquet")
 
 
 def test_the_day_without_an_hour_and_the_day_with_one_twice_are_left_out_for_all(tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ def test_context_reaches_the_samples_and_none_is_unknown() -> None:
     (lambda m: m.elbo(np.zeros(5), NOTES), r"x must have shape \(6,\) or \(n, 6\), got \(5,\)"),
     (lambda m: m.elbo(np.zeros((0, 6)), NOTES), r"got \(0, 6\)"),
     (lambda m: m.elbo(np.array([[0.0] * 6, [np.nan] * 6]), NOTES), r"NaN or infinite values, first at index \(1, 0\)"),
+    (lambda m: m.elbo(np.full((1, 6), 1e300), NOTES), "NaN or infinite values"),
     (lambda m: m.elbo("curve", NOTES), "x must be an array of numbers, got str"),
     (lambda m: m.elbo(np.zeros((2, 6)), compvae.PartsBatch([NOTES])), "parts has 1 compositions but x has 2 rows"),
     (lambda m: m.elbo(np.zeros((2, 6)), NOTES, shared=[1]), "shared has 1 ids but x has 2 rows"),

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compvae.noise import Noise
+from compvae.noise import Noise, Still
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 SEEDS = st.integers(-(2**70), 2**70)
@@ -136,6 +136,19 @@ def test_fold_appends_its_key_and_the_order_of_keys_matters():
     variants = [noise, noise.fold(0), noise.fold(34), noise.fold(3).fold(4), noise.fold(4).fold(3)]
     drawn = {tuple(v.normal("w", 2).flatten().tolist()) for v in variants}
     assert len(drawn) == len(variants)
+
+
+def test_still_noise_is_0_for_other_rows_folds_and_devices_too():
+    still = Still(4)
+    elsewhere = (still.at(torch.arange(2)), still.of_rows(torch.tensor([7])), still.fold(3), still.common())
+    for noise in (still, *elsewhere, still.to(torch.device("cpu"))):
+        assert not noise.normal("w", 3).any()
+        assert noise.normal("w", 3).shape == (len(noise), 3)
+
+
+def test_noise_of_other_rows_is_theirs_with_the_same_seed_and_fold():
+    rows = torch.tensor([5, 2])
+    assert torch.equal(Noise(3, 9, 4, 1).of_rows(rows).normal("w", 2), Noise(3, rows, 4, 1).normal("w", 2))
 
 
 def test_coordinates_never_share_a_number():

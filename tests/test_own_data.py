@@ -13,6 +13,7 @@ import torch
 
 import compvae
 from calls import call
+from compvae.data.wholes import read_wholes
 from compvae.errors import ConfigError, DataFileError
 from compvae.network import CompVAE
 from compvae.noise import Noise
@@ -190,7 +191,9 @@ def test_parts_with_a_place(tmp_path: Path) -> None:
         ("parts.csv", "whole_id,kind\nw0,\n", "row 2, column 'kind': nothing is written"),
         ("parts.csv", "kind\nlow\n", "'whole_id' is missing"),
         ("context.csv", "whole_id,shared_id\nw0,g0\n", "the whole 'w1' has none"),
-        ("context.csv", "whole_id,level\nw0,1\nw1,2\nw99,3\n", "there is no whole 'w99'"),
+        ("context.csv", "whole_id,level\nw0,1\nw1,2\nw99,3\n", "row 4, column 'whole_id': there is no whole 'w99'"),
+        ("context.csv", "whole_id,shared_id\nw0,g0\nw99,g0\n", "row 3, column 'whole_id': there is no whole 'w99'"),
+        ("context.csv", "whole_id,shared_id\nw0,g0\nw0,g1\n", "row 3, column 'whole_id': the whole 'w0' stands twice"),
     ],
 )
 def test_wrong_tables_are_refused(file: str, text: str, words: str, tmp_path: Path) -> None:
@@ -199,6 +202,21 @@ def test_wrong_tables_are_refused(file: str, text: str, words: str, tmp_path: Pa
     code, _, err = call("train", directory, "--out", tmp_path / "run")
     assert (code, words in err) == (3, True), err
     assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("column", ["whole_id", "shared_id"])
+def test_a_whole_without_an_id_is_refused_in_every_format(column: str, tmp_path: Path) -> None:
+    """A missing shared id is nobody's: taken for an id, all wholes without one would share one factor."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    ids = {"whole_id": ["a", "b", "c"], "shared_id": ["g", "g", "h"], column: ["a", "", ""]}
+    lines = [f"{whole},{shared},1" for whole, shared in zip(*ids.values(), strict=True)]
+    (tmp_path / "w.csv").write_text("\n".join(["whole_id,shared_id,x0", *lines]))
+    nulls = {name: [text or None for text in texts] for name, texts in ids.items()}
+    parquet.write_table(pyarrow.table({**nulls, "x0": [1.0, 2.0, 3.0]}), tmp_path / "w.parquet")
+    np.savez(tmp_path / "w.npz", x=np.ones((3, 1)), **{name: np.array(texts) for name, texts in ids.items()})
+    for ending, place in ((".csv", "row 3, col"), (".parquet", "row 2, col"), (".npz", f"array '{column}', index 1")):
+        with pytest.raises(DataFileError, match=rf"{place}.*nothing is written"):
+            read_wholes(tmp_path / f"w{ending}")
 
 
 def test_wholes_that_share_must_have_one_context(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from compvae.planning import (
     Question,
     after_diversity,
     by_counting,
-    by_tail,
+    chance_of_exceeding,
     daily_energy,
     daily_peaks,
     duration,
@@ -101,10 +101,10 @@ def test_a_chance_is_counted_where_days_are_enough_and_sampled_where_they_are_ra
     drawn = daily_peaks(model.sample(MIX, 40_000, seed=1))
     often, rare = float(np.quantile(drawn, 0.9)), float(np.quantile(drawn, 0.998))
     few = drawn[:1000]
-    counted = by_tail(model, MIX, often, few)
+    counted = chance_of_exceeding(model, MIX, often, few)
     assert counted == by_counting(few, often)
     assert counted.value == pytest.approx(np.mean(few > often))
-    sampled = by_tail(model, MIX, rare, few)
+    sampled = chance_of_exceeding(model, MIX, rare, few)
     assert sampled.method == "subset"
     assert sampled.value is not None
     assert sampled.low < 0.002 * 1.3
@@ -113,7 +113,7 @@ def test_a_chance_is_counted_where_days_are_enough_and_sampled_where_they_are_ra
 
 
 def test_a_chance_nobody_can_know_is_a_bound_with_a_reason(model: Model) -> None:
-    found = by_tail(model, MIX, 1e9, np.zeros(500))
+    found = chance_of_exceeding(model, MIX, 1e9, np.zeros(500))
     assert found.value is None
     assert (found.low, found.high) == wilson(0, 500)
     assert found.note

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from compvae.train import engine
 from compvae.train.checkpoint import Checkpoints, read
 from compvae.train.engine import Engine
 from compvae.train.loop import Trainer
@@ -108,6 +110,23 @@ def test_two_processes_train_the_model_of_one_and_resume_exactly(tmp_path: Path)
     assert done.returncode == 0, done.stderr
     assert "step-000000010" in done.stderr
     assert same(tensors_of(tmp_path / "two"), two)
+    (tmp_path / "two" / "model" / "notes.txt").touch()
+    done = cli("train", "--resume", "--quiet", "--out", str(tmp_path / "two"))
+    assert done.returncode == 3, done.stderr
+    assert "holds other files (notes.txt)" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_signals_are_handed_on_while_processes_run_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(fabric: object) -> SimpleNamespace:
+        return SimpleNamespace(value=[signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)])
+
+    fabric = SimpleNamespace(device=torch.device("cpu"), launch=work)
+    monkeypatch.setattr(engine, "fabric_for", lambda devices, accelerator: fabric)
+    before = work(fabric).value
+    inside = engine.launch(lambda own: None, devices=2)
+    assert inside == [engine._forward, engine._forward]
+    assert work(fabric).value == before
 
 
 def test_processes_started_by_torchrun_train_the_same_model(tmp_path: Path) -> None:

@@ -90,6 +90,9 @@ def test_parts_and_context_are_read_from_text() -> None:
     assert read_parts_text("a:2, c:1,a:1", NOTES).single().counts == (3, 0, 1)
     by_id = read_parts_text('[[{"note": "a"}], [{"note": "b", "count": 2}]]', NOTES).rows(["0", "1"])
     assert [m.counts for m in by_id.parse(NOTES)] == [(1, 0, 0), (0, 2, 0)]
+    assert read_parts_text('[[{"note": "c"}]]', NOTES).rows(["a name"]).parse(NOTES)[0].counts == (0, 0, 1)
+    with pytest.raises(PartsError, match="parts holds 1 compositions, the data 2 wholes"):
+        read_parts_text('[[{"note": "c"}]]', NOTES).rows(["a", "b"])
     assert read_context_text("temperature=-5,day=end", WEATHER) == {"temperature": -5.0, "day": "end"}
     assert isinstance(WEATHER[0], Continuous)
     assert isinstance(WEATHER[1], Categorical)
@@ -109,8 +112,19 @@ def test_what_is_wrong_in_a_text_is_said(text: str, error: type[CompVAEError], m
 def test_a_table_of_parts_is_checked_cell_by_cell(tmp_path: Path) -> None:
     table = tmp_path / "p.csv"
     table.write_text("colour,x,y\nred,0.5,0.5\nred,0.5,7\n")
-    with pytest.raises(DataFileError, match=r"p.csv, row 3, column 'y': part: y is 7.0, it must be in \[-1, 1\]"):
+    with pytest.raises(DataFileError, match=r"p.csv, row 3, column 'y': y is 7.0, it must be in \[-1, 1\]"):
+        read_parts_text(str(table), SITES)
+    table.write_text("colour,x,y,whole_id\nred,0.5,0.5,a\nred,0.5,0.5,\n")
+    with pytest.raises(DataFileError, match=r"p\.csv, row 3, column 'whole_id': nothing is written"):
         read_parts_text(str(table), SITES)
     table.write_text("colour,x\nred,0.5\n")
     with pytest.raises(DataFileError, match="column 'y' is missing"):
         read_parts_text(str(table), SITES)
+
+
+def test_a_table_of_parts_may_have_decimal_commas(tmp_path: Path) -> None:
+    table = tmp_path / "p.csv"
+    table.write_text("colour;x;y;count\nred;0,5;-0,25;2\n")
+    assert read_parts_text(str(table), SITES).single().counted() == [
+        {"colour": "red", "x": 0.5, "y": -0.25, "count": 2}
+    ]

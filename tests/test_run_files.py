@@ -16,11 +16,13 @@ import torch
 
 import compvae
 import compvae.cli
-from compvae.errors import CheckpointError, ConfigError
+from compvae.errors import CheckpointError, ConfigError, OutputError
 from compvae.train.checkpoint import Checkpoints, RunState, read, restore
-from compvae.train.loop import Trainer
+from compvae.train.loop import Event, Trainer
+from compvae.train.observers import MetricsFile
 from compvae.train.runs import train_run
 from compvae.train.settings import read_options, read_run, resolve
+from compvae.train.step import Step
 from runs import TINY, cli, same, tensors_of
 
 
@@ -113,6 +115,14 @@ def test_what_cannot_be_written_is_one_line_and_exit_code_1(tmp_path: Path) -> N
         assert done.stderr.startswith("compvae: ")
         assert done.stderr.count("\n") == 1
     assert [p.name for p in (tmp_path / "full" / "checkpoints").iterdir()] == []
+
+
+def test_metrics_that_cannot_be_written_are_an_error_of_ours(tmp_path: Path) -> None:
+    told = MetricsFile(tmp_path / "metrics.jsonl", every=1)
+    (tmp_path / "metrics.jsonl").unlink()
+    (tmp_path / "metrics.jsonl").mkdir()
+    with pytest.raises(OutputError, match=r"metrics\.jsonl: cannot write, Is a directory"):
+        told(Event(1, 2, Step(1.0, 0.0, 2.0, applied=True), 0.1, 0.0))
 
 
 def test_a_full_disk_leaves_the_previous_checkpoint_intact(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import overload
 
 import torch
 from torch import Tensor
@@ -214,8 +215,16 @@ def unpad(parts: PaddedParts, schema: PartsSchema) -> list[Multiset]:
     ]
 
 
+@overload
+def repeat(parts: PaddedParts, rows: int) -> PaddedParts: ...
+
+
+@overload
+def repeat(parts: CountedParts, rows: int) -> CountedParts: ...
+
+
 def repeat(parts: Parts, rows: int) -> Parts:
-    """One composition as a batch of many rows.  parts: of a single row."""
+    """One composition as a batch of many rows, without a copy.  parts: of a single row."""
     if isinstance(parts, CountedParts):
         return CountedParts(parts.counts.expand(rows, -1))
     return PaddedParts(

@@ -24,9 +24,10 @@ def at_least_one(value: Any, name: str) -> int:
 
 
 def number_array(value: Any, name: str, dtype: type[np.floating[Any]] = np.float32) -> np.ndarray:
-    """The value as an array of finite numbers, any shape."""
+    """The value as an array of finite numbers, any shape; what is too large for the type counts as infinite."""
     try:
-        array = np.asarray(value, dtype=dtype)
+        with np.errstate(over="ignore"):  # refused below, in one sentence and not with a warning before it
+            array = np.asarray(value, dtype=dtype)
     except (TypeError, ValueError):
         raise DataError(f"{name} must be an array of numbers, got {type(value).__name__}") from None
     finite = np.isfinite(array)

@@ -81,6 +81,10 @@ class Noise:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def of_rows(self, rows: Tensor) -> Noise:
+        """The noise of other rows, all else the same.  rows: (R,) int64, the identity of each."""
+        return Noise(self.seed, rows, *self.fold_keys)
+
     def fold(self, key: int) -> Noise:
         """Independent noise for the same rows, for example for another step or another draw."""
         return Noise(self.seed, self.rows, *self.fold_keys, key)
@@ -90,15 +94,15 @@ class Noise:
 
         rows: (R,) int64 positions, or (B,) bool.
         """
-        return Noise(self.seed, self.rows[rows], *self.fold_keys)
+        return self.of_rows(self.rows[rows])
 
     def to(self, device: torch.device) -> Noise:
         """The same noise, drawn on another device."""
-        return Noise(self.seed, self.rows.to(device), *self.fold_keys)
+        return self.of_rows(self.rows.to(device))
 
     def common(self) -> Noise:
         """One row of noise that does not depend on the rows: for what a whole batch shares."""
-        return Noise(self.seed, torch.full((1,), -1, device=self.rows.device), *self.fold_keys)
+        return self.of_rows(torch.full((1,), -1, device=self.rows.device))
 
     def _bits(self, name: str, count: int) -> Tensor:
         """-> (B, count) int64, 64 random bits each."""
@@ -134,14 +138,18 @@ class Noise:
 
 
 class Still(Noise):
-    """Noise that is 0 everywhere: every normal drawn with it is at its mean."""
+    """Normal numbers that are 0 everywhere: whatever is drawn with them is at its mean."""
 
     def __init__(self, rows: Tensor | int) -> None:
         super().__init__(0, rows)
 
-    def at(self, rows: Tensor) -> Still:
-        """The same for some of the rows.  rows: (R,) int64 positions, or (B,) bool."""
-        return Still(self.rows[rows])
+    def of_rows(self, rows: Tensor) -> Still:
+        """The same for other rows.  rows: (R,) int64."""
+        return Still(rows)
+
+    def fold(self, key: int) -> Still:
+        """The same: there is nothing that could be independent."""
+        return self
 
     def normal(self, name: str, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """-> (B, *shape), zeros."""

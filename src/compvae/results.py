@@ -15,7 +15,7 @@ import math
 import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -78,12 +78,11 @@ def check_ending(path: Path) -> None:
 def write_result(path: Path, result: Result) -> None:
     """Write by the ending of the file's name."""
     check_ending(path)
-    chunks = _Chunks(result.x)
-    watched = Result(result.n, result.shape, chunks, result.beside, result.facts)
+    chunks = _Counted(result.x)
     try:
         _check_space(path.parent, 4 * result.n * math.prod(result.shape))
         with staged(path) as stream:
-            write_to(stream, path.suffix, watched)
+            write_to(stream, path.suffix, replace(result, x=chunks))
     except OSError as error:
         raise OutputError(f"{path}: cannot write, {reason(error)}") from None
     assert chunks.rows == result.n
@@ -101,7 +100,7 @@ def _check_space(directory: Path, needed: int) -> None:
         raise OutputError(f"{directory}: {needed / 1e9:,.1f} GB are needed but {free / 1e9:,.1f} GB are free")
 
 
-class _Chunks:
+class _Counted:
     """The chunks of x, counted."""
 
     def __init__(self, chunks: Iterable[np.ndarray]) -> None:

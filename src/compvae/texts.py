@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -33,34 +33,43 @@ WHOLE_NUMBER = re.compile(r"[+-]?\d{1,15}", re.ASCII)
 
 @dataclass(frozen=True)
 class Compositions:
-    """What a text of parts says: one composition for all wholes, or one for each by its id.
+    """What a text of parts says: one composition for all wholes, one for each row, or one for each by its id.
 
-    source: where it stands, for messages.  by_id: None where there is one for all; then it is ``one``.
+    source: where it stands, for messages.  found: in the form it was written.
     error: what is raised where it does not fit the data.
     """
 
     source: str
-    one: Multiset | None
-    by_id: Mapping[str, Multiset] | None = None
+    found: Multiset | list[Multiset] | dict[str, Multiset]
     error: type[CompVAEError] = PartsError
 
     def single(self) -> Multiset:
         """The composition, where one is needed."""
-        if self.one is None:
-            assert self.by_id is not None
-            raise self.error(f"{self.source} holds {len(self.by_id)} wholes; here one composition is needed")
-        return self.one
+        if not isinstance(self.found, Multiset):
+            raise self.error(f"{self.source} holds {len(self.found)} wholes; here one composition is needed")
+        return self.found
 
     def rows(self, ids: Sequence[str]) -> Multiset | PartsBatch:
-        """In the order of these wholes."""
-        if self.by_id is None:
-            return self.single()
+        """For the wholes with these ids, in this order."""
+        if isinstance(self.found, Multiset):
+            return self.found
+        if isinstance(self.found, dict):
+            return PartsBatch(self._by_id(self.found, ids))
+        if len(self.found) != len(ids):
+            raise self.error(
+                f"{self.source} holds {len(self.found)} compositions, the data {len(ids)} wholes; give one each"
+            )
+        return PartsBatch(self.found)
+
+    def _by_id(self, found: dict[str, Multiset], ids: Sequence[str]) -> list[Multiset]:
         for name in ids:
-            if name not in self.by_id:
+            if name not in found:
                 raise self.error(f"{self.source}: there are no parts for the whole {show(name)} of the data")
-        for name in self.by_id.keys() - set(ids):
-            raise self.error(f"{self.source}: the data has no whole {show(name)}")
-        return PartsBatch([self.by_id[name] for name in ids])
+        wanted = set(ids)
+        for name in found:
+            if name not in wanted:
+                raise self.error(f"{self.source}: the data has no whole {show(name)}")
+        return [found[name] for name in ids]
 
 
 def read_parts_text(text: str, schema: PartsSchema, where: str = "parts") -> Compositions:
@@ -130,6 +139,7 @@ def _json(text: str) -> Any:
 
 
 def _number(text: str) -> str | float:
+    """The number a text spells; a text that spells none as it is, for whoever complains about it."""
     return float(text) if NUMBER.fullmatch(text) else text
 
 
@@ -152,11 +162,10 @@ def _of_file(path: Path, schema: PartsSchema) -> Compositions:
 
 def _of_content(content: Any, schema: PartsSchema, source: str) -> Compositions:
     if isinstance(content, list) and content and all(isinstance(item, list) for item in content):
-        return Compositions(source, None, {str(row): schema.parse(parts, f"{source}[{row}]")
-                                           for row, parts in enumerate(content)})  # fmt: skip
+        return Compositions(source, [schema.parse(parts, f"{source}[{row}]") for row, parts in enumerate(content)])
     if isinstance(content, list) and any(isinstance(item, dict) and ID in item for item in content):
-        return Compositions(source, None, {name: schema.parse(parts, f"{source}, whole {name}")
-                                           for name, parts in _by_id(content, source).items()})  # fmt: skip
+        by_id = _by_id(content, source).items()
+        return Compositions(source, {name: schema.parse(parts, f"{source}, whole {name}") for name, parts in by_id})
     return Compositions(source, schema.parse(content, source))
 
 
@@ -197,28 +206,30 @@ def _csv_rows(path: Path, schema: PartsSchema) -> list[dict[str, Any]]:
 
 
 def _checked_rows(table: TextTable, schema: PartsSchema) -> Iterator[dict[str, Any]]:
-    continuous = {attribute.name for attribute in schema.continuous}
+    """The rows as dicts; a complaint about a single value names its place."""
+    attributes = {attribute.name: attribute for attribute in schema.attributes}
     for chunk in table.chunks():
         for at, row in zip(chunk.at, chunk.rows, strict=True):
             part: dict[str, Any] = {}
             for column, (name, text) in enumerate(zip(table.header, row, strict=True)):
-                value = text.strip()
-                part[name] = _number(value) if name in continuous else value
-                if name == COUNT_KEY and WHOLE_NUMBER.fullmatch(value):
-                    part[name] = int(value)
                 try:
-                    _check_cell(schema, name, part[name])
+                    part[name] = _cell(text.strip(), name, attributes.get(name), table, table.where(at, column))
                 except PartsError as error:
-                    raise DataFileError(f"{table.where(at, column)}: {error}") from None
+                    raise DataFileError(str(error)) from None
             yield part
 
 
-def _check_cell(schema: PartsSchema, name: str, value: Any) -> None:
-    """One value on its own, so that a complaint can name its place."""
-    if name == COUNT_KEY and (not isinstance(value, int) or value < 0):
-        raise PartsError(f"the count must be a whole number >= 0, got {_shown(str(value))}")
-    for attribute in schema.attributes:
-        if attribute.name == name and isinstance(attribute, Categorical):
-            attribute.index(value, "part")
-        elif attribute.name == name:
-            attribute.value(value, "part")  # type: ignore[union-attr]
+def _cell(text: str, name: str, attribute: Attribute | None, table: TextTable, where: str) -> str | float:
+    """One value, checked on its own.  attribute: None in the columns of ids and counts."""
+    if isinstance(attribute, Categorical):
+        attribute.index(text, where)
+        return text
+    if attribute is not None:
+        return attribute.value(_number(text.replace(",", ".") if table.decimal_comma else text), where)
+    if name == COUNT_KEY:
+        if not WHOLE_NUMBER.fullmatch(text) or int(text) < 0:
+            raise PartsError(f"{where}: the count must be a whole number >= 0, got {_shown(text)}")
+        return int(text)
+    if not text:
+        raise PartsError(f"{where}: nothing is written; every part needs the id of its whole")
+    return text

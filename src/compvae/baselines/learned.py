@@ -57,19 +57,22 @@ class Learned(Baseline):
 
     def fit(self, budget: Budget) -> Self:
         """Adam, the rate warmed up, then along a cosine to 0."""
-        optimiser = torch.optim.Adam(self.parameters(), self.rate, betas=(0.9, 0.99))
         start = [value.detach().clone() for value in self.parameters()]
-        steps = budget.number_of(lambda: self._step(optimiser, budget.seed, 0, 0.0))
+        trial = self._optimiser()
+        steps = budget.number_of(lambda: self._step(trial, budget.seed, 0, 0.0))
         with torch.no_grad():  # the steps that were measured leave no trace
             for value, first in zip(self.parameters(), start, strict=True):
                 value.copy_(first)
-        optimiser = torch.optim.Adam(self.parameters(), self.rate, betas=(0.9, 0.99))
+        optimiser = self._optimiser()
         for step in range(steps):
             rate = self.rate * min(1.0, (step + 1) / WARM) * 0.5 * (1 + math.cos(math.pi * step / steps))
             optimiser.param_groups[0]["lr"] = rate
             self._step(optimiser, budget.seed, step, step / steps)
             budget.watch(f"fitting {self.name}", step + 1, steps)
         return self
+
+    def _optimiser(self) -> torch.optim.Optimizer:
+        return torch.optim.Adam(self.parameters(), self.rate, betas=(0.9, 0.99))
 
     def _step(self, optimiser: torch.optim.Optimizer, seed: int, step: int, progress: float) -> None:
         batch, noise = examples(self.problem, seed, step, self.batch)

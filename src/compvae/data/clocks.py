@@ -31,7 +31,8 @@ def changed_by_offsets(readings: Readings) -> set[int]:
 def changed_by_hours(dates: np.ndarray, present: np.ndarray, seen: np.ndarray, minutes: int) -> set[int]:
     """Days on which one hour of the night is missing, or stands twice, for more than half of the meters.
 
-    dates: (D,).  present: meters with a reading, seen: readings, both (D, V).
+    dates: days since 1970-01-01, (D,).  present: meters with a reading, seen: readings, both (D, V).
+    minutes: between readings.
     """
     hour = 60 // minutes
     if hour == 0:

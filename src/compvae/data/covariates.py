@@ -52,7 +52,7 @@ class Column:
         return numbers(self.texts, lambda i: table.where(self.rows[i], column), table.decimal_comma)
 
     def range_of(self, values: np.ndarray, table: Table) -> Continuous:
-        """The attribute of numbers, NaN left out: their range and a margin."""
+        """The attribute of numbers, NaN left out: their range and a margin.  values: (N,)."""
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
         if low == high:
             raise DataFileError(f"{table.path}, column {show(self.name)}: always {low:g}; remove it")
@@ -118,10 +118,11 @@ def read_covariates(
 def _read_columns(
     table: Table, key: str, parse: Callable[[str], object], skip: Sequence[str]
 ) -> tuple[list[object], list[Column]]:
+    """The key of each row, each once, and the columns beside it."""
     at = table.header.index(key)
     used = [i for i, name in enumerate(table.header) if i != at and name not in skip]
     if not used:
-        raise DataFileError(f"{table.where(1)}: there is no column beside {key!r}; a context has one at least")
+        raise DataFileError(f"{table.in_header()}: there is no column beside {key!r}; a context has one at least")
     columns = [Column(table.header[i]) for i in used]
     keys: dict[object, int] = {}
     for chunk in table.chunks():

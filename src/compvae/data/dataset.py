@@ -75,27 +75,20 @@ def read_dataset(directory: Path) -> Dataset:
 
 
 def _read_parts(path: Path, ids: list[str]) -> tuple[PartsSchema, dict[str, Multiset]]:
+    """The schema that the columns show, and the parts of each of these wholes."""
     table = open_table(path, "parts")
     table.needs(ID)
     names = [name for name in table.header if name not in (ID, SHARED, COUNT_KEY)]
     if not names:
-        raise DataFileError(f"{table.where(1)}: a part needs an attribute beside {ID!r}")
-    columns = {name: Column(name) for name in table.header}
-    for chunk in table.chunks():
-        for at, row in zip(chunk.at, chunk.rows, strict=True):
-            for column, text in zip(columns.values(), row, strict=True):
-                column.texts.append(text)
-                column.rows.append(at)
-    known = set(ids)
-    for at, name in zip(columns[ID].rows, columns[ID].texts, strict=True):
-        if name.strip() not in known:
-            raise DataFileError(f"{table.where(at, table.header.index(ID))}: there is no whole {show(name)}")
+        raise DataFileError(f"{table.in_header()}: a part needs an attribute beside {ID!r}")
+    columns = _columns_of(table)
+    _refuse_unknown(columns[ID], table, set(ids))
     attributes, kinds, features = _attributes(table, [columns[name] for name in names])
     try:
         schema = PartsSchema(attributes=attributes)
     except PartsError as error:
         raise DataFileError(f"{path}: {error}") from None
-    runs: dict[str, list[tuple[Part, int]]] = {name: [] for name in ids}
+    runs: dict[str, list[tuple[Part, int]]] = {name: [] for name in ids}  # of each whole
     counts = _counts(table, columns.get(COUNT_KEY), len(columns[ID].texts))
     for name, kind, place, count in zip(columns[ID].texts, kinds, features, counts, strict=True):
         if count:
@@ -104,6 +97,24 @@ def _read_parts(path: Path, ids: list[str]) -> tuple[PartsSchema, dict[str, Mult
         if not parts:
             raise DataFileError(f"{path}: the whole {show(name)} has no parts; each needs one at least")
     return schema, {name: Multiset(schema, tuple(parts)).canonical() for name, parts in runs.items()}
+
+
+def _columns_of(table: Table) -> dict[str, Column]:
+    """All columns by name."""
+    columns = {name: Column(name) for name in table.header}
+    for chunk in table.chunks():
+        for at, row in zip(chunk.at, chunk.rows, strict=True):
+            for column, text in zip(columns.values(), row, strict=True):
+                column.texts.append(text)
+                column.rows.append(at)
+    return columns
+
+
+def _refuse_unknown(column: Column, table: Table, known: set[str]) -> None:
+    """Complain about the id of a whole that is not there."""
+    for at, name in zip(column.rows, column.texts, strict=True):
+        if name.strip() not in known:
+            raise DataFileError(f"{table.where(at, table.header.index(ID))}: there is no whole {show(name)}")
 
 
 def _attributes(table: Table, columns: list[Column]) -> tuple[tuple[Attribute, ...], np.ndarray, np.ndarray]:
@@ -118,8 +129,8 @@ def _attributes(table: Table, columns: list[Column]) -> tuple[tuple[Attribute, .
         if blank.any():
             place = table.where(column.rows[int(blank.argmax())], table.header.index(column.name))
             raise DataFileError(f"{place}: nothing is written; every part needs all attributes")
-        if column.numeric() and _is_continuous(column.numbers(table)):
-            values = column.numbers(table)
+        values = column.numbers(table) if column.numeric() else None
+        if values is not None and _is_continuous(values):
             attributes.append(column.range_of(values, table))
             places.append(values)
         else:
@@ -130,10 +141,12 @@ def _attributes(table: Table, columns: list[Column]) -> tuple[tuple[Attribute, .
 
 
 def _is_continuous(values: np.ndarray) -> bool:
+    """True for numbers that are no names.  values: (N,)."""
     return bool((values % 1 != 0).any() or len(np.unique(values)) > MANY_NUMBERS)
 
 
 def _counts(table: Table, column: Column | None, length: int) -> list[int]:
+    """How often the part of each row stands, (length,); once where there is no such column."""
     if column is None:
         return [1] * length
     values = column.numbers(table)
@@ -152,19 +165,22 @@ def _read_context(path: Path, ids: list[str]) -> tuple[Covariates, list[str] | N
     """What is observed about each whole, and the id of what it shares where this table says it."""
     table = open_table(path, "context")
     table.needs(ID)
-    shared = None
-    if SHARED in table.header:
-        key, at = table.header.index(ID), table.header.index(SHARED)
-        by_id = {row[key].strip(): row[at].strip() for chunk in table.chunks() for row in chunk.rows}
-        missing = next((name for name in ids if not by_id.get(name)), None)
-        if missing is not None:
-            raise DataFileError(f"{path}, column {SHARED!r}: the whole {show(missing)} has none; each needs one")
-        shared = [by_id[name] for name in ids]
-    if set(table.header) <= {ID, SHARED}:
-        return Covariates(), shared
-    found = read_covariates(path, ID, skip=(SHARED,))
-    known = set(ids)
-    for name in found.values:
-        if name not in known:
-            raise DataFileError(f"{path}, column {ID!r}: there is no whole {show(str(name))}")
-    return found, shared
+    columns = _columns_of(table)
+    _refuse_unknown(columns[ID], table, set(ids))
+    shared = _shared_ids(table, columns, ids) if SHARED in columns else None
+    only_ids = set(table.header) <= {ID, SHARED}
+    return Covariates() if only_ids else read_covariates(path, ID, skip=(SHARED,)), shared
+
+
+def _shared_ids(table: Table, columns: dict[str, Column], ids: list[str]) -> list[str]:
+    """The shared id of each of these wholes."""
+    by_id: dict[str, str] = {}
+    for at, text, other in zip(columns[ID].rows, columns[ID].texts, columns[SHARED].texts, strict=True):
+        name = text.strip()
+        if name in by_id:
+            raise DataFileError(f"{table.where(at, table.header.index(ID))}: the whole {show(name)} stands twice")
+        by_id[name] = other.strip()
+    for name in ids:
+        if not by_id.get(name):
+            raise DataFileError(f"{table.path}, column {SHARED!r}: the whole {show(name)} has none; each needs one")
+    return [by_id[name] for name in ids]

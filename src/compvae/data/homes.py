@@ -26,7 +26,10 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Profiles:
-    """names: sorted.  of: index of the profile of each meter, in their order.  exporting: meters that may feed in."""
+    """names: sorted.  of: index of the profile of each meter, (H,) int64, in the order in which meters were asked for.
+
+    exporting: meters that may feed in.
+    """
 
     names: tuple[str, ...]
     of: np.ndarray
@@ -70,6 +73,8 @@ def auto_bands(text: str) -> int | None:
 
 @dataclass
 class _Home:
+    """A line of the table.  row: where it stands."""
+
     profile: str
     exports: bool
     row: int

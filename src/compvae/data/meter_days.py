@@ -28,12 +28,17 @@ LONGEST_GAP, MOST_FILLED = 60, 120  # minutes
 MAX_CELLS = 2**27  # meters times days
 UNLIKE = 500  # a meter that reads so many times the median is in another unit
 LEAST_COUNTED = 3  # days on which a meter must only rise to be taken for a counter
-AT_ONCE = 2**20
+AT_ONCE = 2**20  # readings or days that are worked on together
 
 
 @dataclass
 class DayReport:
-    """What was found and what was done about it.  Days are days of single meters, but for ``clock_changes``."""
+    """What was found and what was done about it.  Days are days of single meters, but for ``clock_changes``.
+
+    readings: all, of which blank are empty, beside_grid at odd times, repeated there already, conflicting there already
+    with another value; filled_readings were put into gaps.  minutes: between readings.
+    clock_changes, meters_without_a_day: dates and names, for the run's data.json and its report.
+    """
 
     readings: int = 0
     blank: int = 0
@@ -76,7 +81,7 @@ class MeterDays:
 
 
 def complete_days(readings: Readings) -> MeterDays:
-    """The days of meters that can be used."""
+    """The days of meters that can be used.  readings: those beside the grid of times are taken out of it."""
     report = DayReport(readings=len(readings.value) + readings.blank, blank=readings.blank)
     report.minutes = _resolution(readings)
     _drop_strays(readings, report)
@@ -126,20 +131,20 @@ def _drop_strays(readings: Readings, report: DayReport) -> None:
 
 
 class _Grid:
-    """Days of meters that have a reading at all, as rows of x, (N, V) with NaN for gaps.
+    """The N days of meters that have a reading at all, and the places of readings in them.
 
+    x: (N, V), NaN for gaps.  day, meter: of each row, (N,), positions in dates (D,) and in the names of meters.
+    position, slot: day and place in it of each code of time, (T,).  row: of each day and meter, (D, meters).
     present: meters with a reading, (D, V); seen: readings, (D, V), more than present where times stand twice.
     """
 
     def __init__(self, readings: Readings, minutes: int) -> None:
         self.values, meters = 1440 // minutes, len(readings.meters)
-        self.day_of_time = readings.seconds // DAY
-        self.dates = np.unique(self.day_of_time)
+        self.dates, self.position = np.unique(readings.seconds // DAY, return_inverse=True)
         if meters * len(self.dates) > MAX_CELLS:
             raise DataFileError(
                 f"{readings.path}: {meters} meters on {len(self.dates)} days; at most {MAX_CELLS} days of meters fit"
             )
-        self.position = np.searchsorted(self.dates, self.day_of_time)
         self.slot = readings.seconds % DAY // (60 * minutes)
         there = np.zeros((len(self.dates), meters), bool)
         for some in _chunks(len(readings.value)):
@@ -147,11 +152,12 @@ class _Grid:
         self.row = np.cumsum(there.ravel(), dtype=np.int64).reshape(there.shape) - 1
         self.day, self.meter = np.nonzero(there)
         self.x = np.full((len(self.day), self.values), np.nan, np.float32)
+        self.seen = np.zeros((len(self.dates), self.values), np.int64)
+        self.present = np.zeros_like(self.seen)
 
     def fill(self, readings: Readings, report: DayReport) -> np.ndarray:
         """Put the readings in their places; (N,) bool, False where two at one time differ."""
-        kept, flat = np.ones(len(self.x), bool), self.x.reshape(-1)
-        self.seen = np.zeros((len(self.dates), self.values), np.int64)
+        agreeing, flat = np.ones(len(self.x), bool), self.x.reshape(-1)
         for some in _chunks(len(readings.value)):
             time, value = readings.time[some], readings.value[some]
             day, slot = self.position[time], self.slot[time]
@@ -160,14 +166,13 @@ class _Grid:
             empty = np.isnan(flat[place])
             flat[place[empty]] = value[empty]
             differs = flat[place] != value
-            kept[row[differs]] = False
+            agreeing[row[differs]] = False
             report.conflicting += int(differs.sum())
             self.seen += np.bincount(day * self.values + slot, minlength=self.seen.size).reshape(self.seen.shape)
-        self.present = np.zeros_like(self.seen)
         np.add.at(self.present, self.day, (~np.isnan(self.x)).astype(np.int64))
         report.repeated = int((self.seen - self.present).sum()) - report.conflicting
         report.days_found = len(self.x)
-        return kept
+        return agreeing
 
 
 def _fill_gaps(x: np.ndarray, kept: np.ndarray, report: DayReport) -> np.ndarray:
@@ -189,6 +194,7 @@ def _fill_gaps(x: np.ndarray, kept: np.ndarray, report: DayReport) -> np.ndarray
 
 
 def _collect(readings: Readings, grid: _Grid, kept: np.ndarray, report: DayReport) -> MeterDays:
+    """The days that are kept, in kW; meters and dates without any are left out.  kept: (N,) bool."""
     if not kept.any():
         raise DataFileError(
             f"{readings.path}: no meter has a complete day of {1440 // report.minutes} readings; of {len(kept)} days "
@@ -209,7 +215,10 @@ def _collect(readings: Readings, grid: _Grid, kept: np.ndarray, report: DayRepor
 
 
 def _check_units(readings: Readings, names: list[str], meter: np.ndarray, x: np.ndarray) -> None:
-    """Complain where a meter reads so much more than the others that it must be in another unit."""
+    """Complain where a meter reads so much more than the others that it must be in another unit.
+
+    names: of meters.  meter: position in them, (N,).  x: (N, V) kW.
+    """
     mean = np.bincount(meter, np.abs(x).mean(1, dtype=np.float64)) / np.bincount(meter)
     middle = float(np.median(mean))
     if len(names) >= 3 and middle > 0 and mean.max() > UNLIKE * middle:
@@ -221,7 +230,10 @@ def _check_units(readings: Readings, names: list[str], meter: np.ndarray, x: np.
 
 
 def _check_counters(readings: Readings, names: list[str], meter: np.ndarray, x: np.ndarray) -> None:
-    """Complain where readings of a meter never fall within a day, but rise: it counts, and is read, not differenced."""
+    """Complain where readings of a meter never fall within a day, but rise: it counts, and is read, not differenced.
+
+    names: of meters.  meter: position in them, (N,).  x: (N, V) kW.
+    """
     falls, rises = np.zeros(len(x), bool), x[:, -1] > x[:, 0]
     for some in _chunks(len(x)):
         falls[some] = (np.diff(x[some], axis=1) < 0).any(1)

@@ -20,7 +20,7 @@ from compvae.errors import DataFileError
 __all__ = ["Readings", "read_readings"]
 
 METER, TIMESTAMP = "meter", "timestamp"
-UNITS = {"kwh": (True, 1.0), "wh": (True, 1e-3), "kw": (False, 1.0), "w": (False, 1e-3)}
+UNITS = {"kwh": (True, 1.0), "wh": (True, 1e-3), "kw": (False, 1.0), "w": (False, 1e-3)}  # energy or power; factor
 UNIT_COLUMNS = ("unit", "units", "uom")
 LONDON_METER, LONDON_TIME, LONDON_VALUE = "lclid", "datetime", "kwh/hh"
 WIDE_TIMES = ("timestamp", "datetime", "date_time", "time")
@@ -30,7 +30,7 @@ FORMS = (
 )
 MAX_METERS = 1_000_000
 MAX_READINGS = 2**28
-MAX_VALUE = 1e6  # kWh in one interval, or kW: beyond, it is no meter of a home
+MAX_VALUE = 1e6  # in the unit of the file: beyond, it is no meter of a home
 
 
 @dataclass
@@ -76,6 +76,7 @@ class _Layout:
 
 
 def _layout(table: Table) -> _Layout:
+    """Which of the three layouts the header shows."""
     names = [name.casefold() for name in table.header]
     london = [i for i, name in enumerate(names) if name.startswith(LONDON_VALUE)]
     if LONDON_METER in names and LONDON_TIME in names and london:
@@ -85,25 +86,26 @@ def _layout(table: Table) -> _Layout:
     times = [i for i, name in enumerate(names) if name in WIDE_TIMES]
     if len(times) == 1 and len(names) > 1:
         if any(name in UNITS for name in names):
-            raise DataFileError(f"{table.where(1)}: column 'meter' is missing; expected {FORMS}")
+            raise DataFileError(f"{table.in_header()}: column 'meter' is missing; expected {FORMS}")
         return _Layout(None, times[0], tuple(i for i in range(len(names)) if i != times[0]))
     found = ", ".join(show(name) for name in table.header[:6])
-    raise DataFileError(f"{table.where(1)}: the columns {found} are no layout of meter readings; expected {FORMS}")
+    raise DataFileError(f"{table.in_header()}: the columns {found} are no layout of meter readings; expected {FORMS}")
 
 
 def _long(table: Table, names: list[str]) -> _Layout:
+    """meter, timestamp, and one column whose name is its unit.  names: of the columns, in lower case."""
     values = [i for i, name in enumerate(names) if name in UNITS]
     if TIMESTAMP not in names or not values:
         missing = TIMESTAMP if TIMESTAMP not in names else "kwh"
-        raise DataFileError(f"{table.where(1)}: column {missing!r} is missing; expected {FORMS}")
+        raise DataFileError(f"{table.in_header()}: column {missing!r} is missing; expected {FORMS}")
     for column in (i for i, name in enumerate(names) if name in UNIT_COLUMNS):
         raise DataFileError(
-            f"{table.where(1, column)}: units of single rows are not read; convert all to one unit, name its column "
+            f"{table.in_header(column)}: units of single rows are not read; convert all to one unit, name its column "
             f"kwh, wh, kw or w, and remove this one"
         )
     if len(values) > 1:
         both = ", ".join(show(table.header[i]) for i in values)
-        raise DataFileError(f"{table.where(1)}: the columns {both} give readings in several units; keep one of them")
+        raise DataFileError(f"{table.in_header()}: the columns {both} give readings in several units; keep one of them")
     energy, factor = UNITS[names[values[0]]]
     return _Layout(names.index(METER), names.index(TIMESTAMP), (values[0],), energy, factor)
 
@@ -160,6 +162,7 @@ class _Collected:
             self.negative.setdefault(int(meter[i]), where(int(i)))
 
     def _times(self, chunk: Chunk, used: np.ndarray) -> np.ndarray:
+        """The code of the time of each of these rows, (U,).  used: positions of rows in the chunk, (U,)."""
         known = len(self.times.seconds)
         texts = [chunk.rows[i][self.layout.time] for i in used]
         codes = looked_up(self.times, texts, lambda i: self.table.where(chunk.at[int(used[i])], self.layout.time))
@@ -168,11 +171,11 @@ class _Collected:
         return codes
 
     def _meters(self, chunk: Chunk) -> np.ndarray:
-        """The code of the meter of each value, those that are not there included."""
+        """The code of the meter of each value, those that are not there included, (rows times columns of values,)."""
         column = self.layout.meter
         if column is None:
             names: Sequence[str] = [self.table.header[i] for i in self.layout.values]
-            codes = looked_up(self.names, names, lambda i: self.table.where(1, self.layout.values[i]))
+            codes = looked_up(self.names, names, lambda i: self.table.in_header(self.layout.values[i]))
             return np.tile(codes, len(chunk.rows))
         texts = [row[column] for row in chunk.rows]
         return looked_up(self.names, texts, lambda i: self.table.where(chunk.at[i], column))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from compvae.data.text import CHUNK_FIELDS, MAX_COLUMNS, Chunk, TextTable, one_line, show
+from compvae.data.text import CHUNK_FIELDS, Chunk, Table, TextTable, one_line, show
 from compvae.errors import ConfigError, DataFileError
 from compvae.extras import need
 from compvae.files import is_file
@@ -20,8 +20,8 @@ ENDINGS = (".csv", ".parquet")
 WITHOUT_ZONE, WITH_ZONE = "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"
 
 
-class ParquetTable:
-    """A Parquet file read like a table of text; rows are numbered from 1, there is no header line."""
+class ParquetTable(Table):
+    """A Parquet file as a table of texts; rows are numbered from 1, there is no header line."""
 
     decimal_comma = False
 
@@ -30,26 +30,16 @@ class ParquetTable:
         self._arrow, self._parquet = need("pyarrow", "data"), need("pyarrow.parquet", "data")
         self._compute = need("pyarrow.compute", "data")
         with self._reading(), self._parquet.ParquetFile(path) as file:
-            schema, self.height = file.schema_arrow, int(file.metadata.num_rows)
+            schema = file.schema_arrow
         self.header = tuple(name.strip() for name in schema.names)
-        if len(self.header) > MAX_COLUMNS:
-            raise DataFileError(f"{path}: {len(self.header)} columns, at most {MAX_COLUMNS} are allowed")
-        for name, kind in zip(self.header, schema.types, strict=True):
-            if not name or self.header.count(name) > 1:
-                raise DataFileError(f"{path}: column {show(name)} has no name, or stands twice")
+        self._check_header()
+        for column, kind in enumerate(schema.types):
             if not self._plain(kind):
-                raise DataFileError(f"{path}, column {show(name)}: expected numbers, texts or times, got {kind}")
+                raise DataFileError(f"{self.in_header(column)}: expected numbers, texts or times, got {kind}")
 
-    def where(self, row: int, column: int | None = None) -> str:
-        """A place in the file for messages.  column: its position, from 0."""
-        return f"{self.path}, row {row}" + ("" if column is None else f", column {show(self.header[column])}")
-
-    def needs(self, *names: str) -> None:
-        """Complain where a column is missing."""
-        for name in names:
-            if name not in self.header:
-                found = ", ".join(show(column) for column in self.header[:8])
-                raise DataFileError(f"{self.path}: column {name!r} is missing, found are {found}")
+    def in_header(self, column: int | None = None) -> str:
+        """The file, and the column."""
+        return str(self.path) + ("" if column is None else f", column {show(self.header[column])}")
 
     def chunks(self) -> Iterator[Chunk]:
         """The rows as texts, at most CHUNK_FIELDS fields at a time (at least a row)."""
@@ -61,6 +51,7 @@ class ParquetTable:
                 first += batch.num_rows
 
     def _plain(self, kind: Any) -> bool:
+        """True for a type whose values a CSV file could hold."""
         types = self._arrow.types
         if types.is_dictionary(kind):
             return self._plain(kind.value_type)
@@ -94,9 +85,6 @@ class _Reading:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, self.kinds):
             raise DataFileError(f"{self.path} is not a readable Parquet file: {one_line(error)}") from None
-
-
-Table = TextTable | ParquetTable
 
 
 def open_table(path: Path, what: str = "data") -> Table:

@@ -7,6 +7,7 @@ Rows are numbered as an editor does, the header being row 1, and every complaint
 from __future__ import annotations
 
 import csv
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -18,7 +19,7 @@ import numpy as np
 from compvae.errors import ConfigError, DataFileError
 from compvae.files import reason
 
-__all__ = ["CHUNK_FIELDS", "NULLS", "Chunk", "TextTable", "looked_up", "numbers", "one_line", "show"]
+__all__ = ["CHUNK_FIELDS", "NULLS", "Chunk", "Table", "TextTable", "looked_up", "numbers", "one_line", "show"]
 
 MAX_LINE = 2**22  # characters
 MAX_COLUMNS = 100_000
@@ -36,25 +37,62 @@ class Chunk:
     at: Sequence[int]
 
 
-class TextTable:
-    """A table with a header; ``chunks`` reads from the top each time it is called."""
+class Table(ABC):
+    """A table of texts, and how its places are named in messages.
+
+    header: the names of the columns.  decimal_comma: True where a comma may stand for the decimal point.
+    """
+
+    path: Path
+    header: tuple[str, ...]
+    decimal_comma: bool
+
+    @abstractmethod
+    def chunks(self) -> Iterator[Chunk]:
+        """The rows, from the top each time, at most CHUNK_FIELDS fields at a time (at least a row)."""
+
+    @abstractmethod
+    def in_header(self, column: int | None = None) -> str:
+        """Where the names of the columns stand.  column: position of one, from 0."""
+
+    def where(self, row: int, column: int | None = None) -> str:
+        """A place in the file.  column: its position, from 0."""
+        return f"{self.path}, row {row}" + ("" if column is None else f", column {show(self.header[column])}")
+
+    def needs(self, *names: str) -> None:
+        """Complain where a column is missing."""
+        for name in names:
+            if name not in self.header:
+                found = ", ".join(show(column) for column in self.header[:8])
+                raise DataFileError(f"{self.in_header()}: column {name!r} is missing, found are {found}")
+
+    def _check_header(self) -> None:
+        if len(self.header) > MAX_COLUMNS:
+            raise DataFileError(f"{self.in_header()}: {len(self.header)} columns, at most {MAX_COLUMNS} are allowed")
+        seen: set[str] = set()
+        for position, name in enumerate(self.header):
+            if not name:
+                raise DataFileError(f"{self.in_header()}: column {position + 1} has no name; give it one")
+            if name in seen:
+                raise DataFileError(f"{self.in_header()}: column {show(name)} stands twice; rename or remove one")
+            seen.add(name)
+
+
+class TextTable(Table):
+    """A CSV file with a header."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with self._open() as stream:
             line = self._first_line(stream)
         self.separator = max(SEPARATORS, key=line.count)  # the first of equals
+        self.decimal_comma = self.separator != ","
         self.header = tuple(name.strip() for name in self._next(self._reader([line]), 1, 1)[0])
         self._check_header()
 
-    @property
-    def decimal_comma(self) -> bool:
-        """True where a comma may stand for the decimal point, because it does not separate fields."""
-        return self.separator != ","
-
-    def where(self, row: int, column: int | None = None) -> str:
-        """A place in the file for messages.  column: its position, from 0."""
-        return f"{self.path}, row {row}" + ("" if column is None else f", column {show(self.header[column])}")
+    def in_header(self, column: int | None = None) -> str:
+        """Row 1."""
+        return self.where(1, column)
 
     def chunks(self) -> Iterator[Chunk]:
         """The rows below the header, blank lines left out, at most CHUNK_FIELDS fields at a time (at least a row)."""
@@ -69,9 +107,9 @@ class TextTable:
                     yield chunk
 
     def _whole_rows(self, rows: list[list[str]], first: int) -> Chunk:
-        """Rows without the blank ones; all have as many fields as the header.  first: number of the first."""
+        """Rows without the blank ones (nothing, or separators alone), as wide as the header.  first: its number."""
         width = len(self.header)
-        if set(map(len, rows)) == {width}:
+        if set(map(len, rows)) == {width} and all(row[0].strip() for row in rows):
             return Chunk(rows, range(first, first + len(rows)))
         numbered = [(at, row) for at, row in enumerate(rows, first) if any(field.strip() for field in row)]
         for at, row in numbered:
@@ -81,13 +119,6 @@ class TextTable:
                     "the file may be cut off, or a separator stands inside a field without quotes"
                 )
         return Chunk([row for _, row in numbered], [at for at, _ in numbered])
-
-    def needs(self, *names: str) -> None:
-        """Complain where a column is missing."""
-        for name in names:
-            if name not in self.header:
-                found = ", ".join(show(column) for column in self.header[:8])
-                raise DataFileError(f"{self.path}, row 1: column {name!r} is missing, found are {found}")
 
     # -- below the table -----------------------------------------------------------------------------------------
 
@@ -144,17 +175,6 @@ class TextTable:
                 f"{self.where(first + len(rows))}: {error}; look for a quote that is not closed"
             ) from None
         return rows
-
-    def _check_header(self) -> None:
-        if len(self.header) > MAX_COLUMNS:
-            raise DataFileError(f"{self.path}, row 1: {len(self.header)} columns, at most {MAX_COLUMNS} are allowed")
-        seen: set[str] = set()
-        for position, name in enumerate(self.header):
-            if not name:
-                raise DataFileError(f"{self.path}, row 1: column {position + 1} has no name")
-            if name in seen:
-                raise DataFileError(f"{self.path}, row 1: column {show(name)} stands twice")
-            seen.add(name)
 
 
 def numbers(texts: Sequence[str], where: Callable[[int], str], decimal_comma: bool = False) -> np.ndarray:

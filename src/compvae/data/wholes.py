@@ -24,23 +24,27 @@ from compvae.errors import CompVAEError, ConfigError, DataError, DataFileError
 from compvae.extras import need
 from compvae.files import is_file
 
-__all__ = ["ID", "SHARED", "Wholes", "read_observed", "read_wholes"]
+__all__ = ["ID", "SHARED", "StoredWholes", "read_observed", "read_wholes"]
 
 ID, SHARED = "whole_id", "shared_id"
 MAX_ARRAY_BYTES = 2**33
 PARQUET_ROWS = 2**12
+BLANK_ID = "nothing is written; every whole needs one"
 
 
 @dataclass(frozen=True)
-class Wholes:
-    """ids, shared: (N,), None where the file has none.  x: (N, *shape) float32, flat where it comes from a table."""
+class StoredWholes:
+    """What a file of wholes holds.
+
+    ids, shared: (N,), None where the file has none.  x: (N, *shape) float32, flat where it comes from a table.
+    """
 
     ids: list[str] | None
     x: np.ndarray
     shared: list[str] | None = None
 
 
-def read_wholes(path: Path) -> Wholes:
+def read_wholes(path: Path) -> StoredWholes:
     """The wholes of a dataset, with their ids."""
     found = READERS[path.suffix](path, None)
     if found.ids is None:
@@ -75,7 +79,7 @@ def read_observed(path: Path, shape: tuple[int, ...]) -> tuple[list[str], np.nda
 # -- npz -------------------------------------------------------------------------------------------------------------
 
 
-def _read_npz(path: Path, shape: tuple[int, ...] | None = None) -> Wholes:
+def _read_npz(path: Path, shape: tuple[int, ...] | None = None) -> StoredWholes:
     try:
         with zipfile.ZipFile(path) as archive:
             largest = max((info.file_size for info in archive.infolist()), default=0)
@@ -92,7 +96,7 @@ def _read_npz(path: Path, shape: tuple[int, ...] | None = None) -> Wholes:
         raise DataFileError(f"{path}, array 'x': expected numbers, got {x.dtype}")
     if 0 in x.shape or (x.ndim < 2 and x.shape != shape):
         raise DataFileError(f"{path}: expected x (N, *shape) with at least one whole, got {x.shape}")
-    return Wholes(
+    return StoredWholes(
         _names(ids, ID, x, path),
         _finite(x, f"{path}, array 'x'"),
         _names(shared, SHARED, x, path),
@@ -106,7 +110,10 @@ def _names(ids: np.ndarray | None, name: str, x: np.ndarray, path: Path) -> list
         raise DataFileError(f"{path}: expected x (N, *shape) and {name} (N,), got {x.shape} and {ids.shape}")
     if ids.dtype.kind not in "iuU":
         raise DataFileError(f"{path}, array {name!r}: expected whole numbers or texts, got {ids.dtype}")
-    return [str(value) for value in ids.tolist()]
+    found = [str(value) for value in ids.tolist()]
+    if "" in found:
+        raise DataFileError(f"{path}, array {name!r}, index {found.index('')}: {BLANK_ID}")
+    return found
 
 
 def _array(arrays: Any, name: str, path: Path) -> np.ndarray:
@@ -116,11 +123,10 @@ def _array(arrays: Any, name: str, path: Path) -> np.ndarray:
 
 
 def _finite(x: np.ndarray, where: str) -> np.ndarray:
-    with np.errstate(over="ignore"):
-        try:
-            return number_array(x, where)
-        except DataError as error:
-            raise DataFileError(str(error)) from None
+    try:
+        return number_array(x, where)
+    except DataError as error:
+        raise DataFileError(str(error)) from None
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
@@ -129,8 +135,9 @@ def _finite(x: np.ndarray, where: str) -> np.ndarray:
 def _columns(header: Sequence[str], shape: tuple[int, ...] | None, path: Path) -> list[int]:
     """Positions of the columns of x: those that are named like it, else all beside the id."""
     named = [] if shape is None else flat_names("x", shape)
-    if named and set(named) <= set(header):
-        return [header.index(name) for name in named]
+    place = {name: i for i, name in enumerate(header)}
+    if named and all(name in place for name in named):
+        return [place[name] for name in named]
     others = [i for i, name in enumerate(header) if name not in (ID, SHARED)]
     if not others:
         raise DataFileError(f"{path}, row 1: expected columns of numbers beside {ID!r}")
@@ -142,7 +149,7 @@ def _columns(header: Sequence[str], shape: tuple[int, ...] | None, path: Path) -
     return others
 
 
-def _read_csv(path: Path, shape: tuple[int, ...] | None) -> Wholes:
+def _read_csv(path: Path, shape: tuple[int, ...] | None) -> StoredWholes:
     table = TextTable(path)
     if all(_is_number(name) for name in table.header) and table.header != tuple(map(str, range(len(table.header)))):
         raise DataFileError(f"{path}, row 1: it holds numbers, expected the names of the columns")
@@ -152,7 +159,10 @@ def _read_csv(path: Path, shape: tuple[int, ...] | None) -> Wholes:
     pieces: list[np.ndarray] = []
     for chunk in table.chunks():
         for name, key in keys.items():
-            ids[name] += [row[key].strip() for row in chunk.rows]
+            texts = [row[key].strip() for row in chunk.rows]
+            if "" in texts:
+                raise DataFileError(f"{table.where(chunk.at[texts.index('')], key)}: {BLANK_ID}")
+            ids[name] += texts
 
         def where(i: int, at: Sequence[int] = chunk.at) -> str:
             return table.where(at[i // len(used)], used[i % len(used)])
@@ -161,7 +171,7 @@ def _read_csv(path: Path, shape: tuple[int, ...] | None) -> Wholes:
         pieces.append(_single(found, where).reshape(-1, len(used)))
     if not pieces:
         raise DataFileError(f"{path}: there is no row below the header")
-    return Wholes(ids.get(ID), np.concatenate(pieces), ids.get(SHARED))
+    return StoredWholes(ids.get(ID), np.concatenate(pieces), ids.get(SHARED))
 
 
 def _is_number(text: str) -> bool:
@@ -172,7 +182,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _read_parquet(path: Path, shape: tuple[int, ...] | None) -> Wholes:
+def _read_parquet(path: Path, shape: tuple[int, ...] | None) -> StoredWholes:
     pyarrow, parquet = need("pyarrow", "data"), need("pyarrow.parquet", "data")
     try:
         with parquet.ParquetFile(path) as file:
@@ -189,15 +199,14 @@ def _read_parquet(path: Path, shape: tuple[int, ...] | None) -> Wholes:
     if not blocks:
         raise DataFileError(f"{path}: there is no row")
     ids, shared = (
-        [str(value) for found, _ in blocks for value in found[name]] if name in header else None
-        for name in (ID, SHARED)
+        [text for found, _ in blocks for text in found[name]] if name in header else None for name in (ID, SHARED)
     )
-    return Wholes(ids, np.concatenate([x for _, x in blocks]), shared)
+    return StoredWholes(ids, np.concatenate([x for _, x in blocks]), shared)
 
 
 def _blocks(
     batches: Iterator[Any], names: Sequence[str], path: Path
-) -> Iterator[tuple[dict[str, list[object]], np.ndarray]]:
+) -> Iterator[tuple[dict[str, list[str]], np.ndarray]]:
     """(ids by name, x (m, columns)) of each batch of rows."""
     first = 1
     for batch in batches:
@@ -207,7 +216,11 @@ def _blocks(
         def where(i: int, first: int = first) -> str:
             return f"{path}, row {first + i // len(names)}, column {show(names[i % len(names)])}"
 
-        ids = {name: batch.column(name).to_pylist() for name in (ID, SHARED) if name in batch.schema.names}
+        ids: dict[str, list[str]] = {}
+        for name in (name for name in (ID, SHARED) if name in batch.schema.names):
+            ids[name] = ["" if value is None else str(value) for value in batch.column(name).to_pylist()]
+            if "" in ids[name]:
+                raise DataFileError(f"{path}, row {first + ids[name].index('')}, column {name!r}: {BLANK_ID}")
         yield ids, _single(found.reshape(-1), where).reshape(found.shape)
         first += batch.num_rows
 
@@ -222,7 +235,7 @@ def _single(found: np.ndarray, where: Callable[[int], str]) -> np.ndarray:
     return found.astype(np.float32)
 
 
-READERS: dict[str, Callable[[Path, tuple[int, ...] | None], Wholes]] = {
+READERS: dict[str, Callable[[Path, tuple[int, ...] | None], StoredWholes]] = {
     ".npz": _read_npz,
     ".csv": _read_csv,
     ".parquet": _read_parquet,

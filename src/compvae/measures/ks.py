@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from compvae.errors import DataError
 from compvae.extras import need
-from compvae.measures.measured import Measured, samples
+from compvae.measures.measured import Measured, scalars
 
 __all__ = ["ks_distance", "ks_uniform"]
 
@@ -19,9 +18,7 @@ def ks_distance(values: np.ndarray, cdf: Callable[[np.ndarray], np.ndarray]) -> 
 
     values: (n,).  cdf: (n,) -> (n,) in [0, 1].  se: of the empirical share at the place of the largest gap.
     """
-    if np.ndim(values) != 1:
-        raise DataError(f"values must be numbers (n,), got shape {np.shape(values)}")
-    ordered = np.sort(samples(values, "values", 1)[:, 0])
+    ordered = np.sort(scalars(values, "values"))
     expected, n = np.asarray(cdf(ordered), np.float64), len(ordered)
     gaps = np.maximum(np.arange(1, n + 1) / n - expected, expected - np.arange(n) / n)
     share = float(expected[int(gaps.argmax())])

@@ -14,7 +14,7 @@ import numpy as np
 from compvae.checks import number_array
 from compvae.errors import DataError
 
-__all__ = ["Measured", "check_alike", "floor_of", "mean_of", "paired", "root_ratio", "samples"]
+__all__ = ["Measured", "check_alike", "floor_of", "mean_of", "paired", "root_ratio", "samples", "scalars"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,13 @@ def samples(value: np.ndarray, name: str, least: int = 2) -> np.ndarray:
         plural = "s" if least > 1 else ""
         raise DataError(f"{name} needs at least {least} sample{plural}, got an array of shape {array.shape}")
     return array.reshape(len(array), -1)
+
+
+def scalars(value: np.ndarray, name: str, least: int = 1) -> np.ndarray:
+    """One finite number for each whole, float64 (n,), n >= least."""
+    if np.ndim(value) != 1:
+        raise DataError(f"{name} must be numbers (n,), one for each whole, got shape {np.shape(value)}")
+    return samples(value, name, least)[:, 0]
 
 
 def check_alike(a: np.ndarray, b: np.ndarray, names: tuple[str, str], rows: bool = False) -> None:

@@ -14,7 +14,7 @@ import torch
 
 from compvae.errors import DataError
 from compvae.measures.energy import check_forecast
-from compvae.measures.measured import Measured, mean_of, samples
+from compvae.measures.measured import Measured, mean_of, samples, scalars
 from compvae.noise import Noise
 
 __all__ = ["Exceedance", "coverage", "exceedance", "pit"]
@@ -39,12 +39,8 @@ def exceedance(truth: np.ndarray, model: np.ndarray, thresholds: np.ndarray) -> 
 
     truth: (n,).  model: (m,).  thresholds: (Q,).
     """
-    for array, name in ((truth, "truth"), (model, "model"), (thresholds, "thresholds")):
-        if np.ndim(array) != 1:
-            raise DataError(f"{name} must be numbers (n,), one for each whole, got shape {np.shape(array)}")
-    x, y = samples(truth, "truth", 1)[:, 0], samples(model, "model", 1)[:, 0]
-    limits = samples(thresholds, "thresholds", 1)[:, 0]
-    return [Exceedance(float(t), _share(x >= t), _share(y >= t)) for t in limits]
+    x, y = scalars(truth, "truth"), scalars(model, "model")
+    return [Exceedance(float(t), _share(x >= t), _share(y >= t)) for t in scalars(thresholds, "thresholds")]
 
 
 def _share(event: np.ndarray) -> Measured:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from compvae.errors import DataError, TailError
+from compvae.measures.measured import scalars
 from compvae.model import Model
-from compvae.planning.quantities import numbers
 
-__all__ = ["Chance", "by_counting", "by_tail", "wilson"]
+__all__ = ["Chance", "by_counting", "chance_of_exceeding", "wilson"]
 
 Z = 1.959964  # of a 95% interval
 SEEN = 50  # days beyond the rating from which on counting is good enough: a relative error of 14%
@@ -48,14 +48,14 @@ def wilson(hits: int, n: int) -> tuple[float, float]:
 
 def by_counting(peaks: np.ndarray, rating: float) -> Chance:
     """Share of days whose peak is above the rating.  peaks: (n,)."""
-    values = numbers(peaks, "peaks", 1)
+    values = scalars(peaks, "peaks")
     if not math.isfinite(rating):
         raise DataError(f"the rating must be a finite number, got {rating!r}")
     hits = int((values > rating).sum())
     return Chance(hits / len(values), *wilson(hits, len(values)), "counting", len(values))
 
 
-def by_tail(
+def chance_of_exceeding(
     model: Model,
     parts: object,
     rating: float,

@@ -18,7 +18,7 @@ from compvae.planning.changes import Change, Effect, effect, on_fresh_days, on_o
 from compvae.planning.curves import Duration, Fan, duration, fan
 from compvae.planning.daily import Peaks, daily_energy, peaks
 from compvae.planning.diversity import Diversity, after_diversity
-from compvae.planning.exceeding import Chance, by_counting, by_tail
+from compvae.planning.exceeding import Chance, by_counting, chance_of_exceeding
 from compvae.planning.quantities import LEAST
 from compvae.planning.scales import Scale, scale_of
 from compvae.tails import TailSample
@@ -65,7 +65,11 @@ class Changed:
 
 @dataclass(frozen=True)
 class Plan:
-    """The answers.  x: the draws, (n, T).  worst: days of the highest 1% of peaks, or why there are none."""
+    """The answers.  x: the draws, (n, T).  worst: days of the highest 1% of peaks, or why there are none.
+
+    chance: of exceeding the rating, None where none is asked for.  fresh, observed: a replacement on fresh days and on
+    the observed one, None where none is asked for.
+    """
 
     question: Question
     scale: Scale
@@ -88,25 +92,26 @@ def make_plan(model: Model, question: Question) -> Plan:
     x = fresh.change.before if fresh else model.sample(asked.parts, asked.n, asked.seed, asked.context)
     found = peaks(x)
     return Plan(
-        asked,
-        scale,
-        x,
-        fan(x),
-        duration(x, scale.step),
-        found,
-        daily_energy(x, scale.step),
-        after_diversity(model, asked.parts, min(asked.n, FOR_DIVERSITY), asked.seed, asked.context),
-        _chance(model, asked, asked.parts, found.values),
-        _worst(model, asked),
-        fresh,
-        _observed(model, asked, scale),
+        question=asked,
+        scale=scale,
+        x=x,
+        fan=fan(x),
+        duration=duration(x, scale.step),
+        peaks=found,
+        energy=daily_energy(x, scale.step),
+        diversity=after_diversity(model, asked.parts, min(asked.n, FOR_DIVERSITY), asked.seed, asked.context),
+        chance=_chance(model, asked, asked.parts, found.values),
+        worst=_worst(model, asked),
+        fresh=fresh,
+        observed=_observed(model, asked, scale),
     )
 
 
 def _chance(model: Model, asked: Question, parts: Multiset, values: np.ndarray) -> Chance | None:
+    """That a day's peak exceeds the rating.  values: peaks of the days that were drawn, (n,)."""
     if asked.rating is None:
         return None
-    return by_tail(model, parts, asked.rating, values, asked.seed, asked.context)
+    return chance_of_exceeding(model, parts, asked.rating, values, asked.seed, asked.context)
 
 
 def _worst(model: Model, asked: Question) -> TailSample | str:

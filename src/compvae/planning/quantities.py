@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from compvae.errors import DataError
-from compvae.measures.measured import Measured, samples
+from compvae.measures.measured import Measured, samples, scalars
 
-__all__ = ["Quantile", "days", "numbers", "quantile", "quantile_change"]
+__all__ = ["Quantile", "days", "quantile", "quantile_change"]
 
 LEAST = 20  # values a quantile and its error are read from
 
@@ -42,23 +42,16 @@ def days(x: np.ndarray, name: str = "x") -> np.ndarray:
     return samples(x, name, 1)
 
 
-def numbers(values: np.ndarray, name: str, least: int = LEAST) -> np.ndarray:
-    """One finite number for each day, float64 (n,), n >= least."""
-    if np.ndim(values) != 1:
-        raise DataError(f"{name} must be numbers of shape (n,), one for each day, got shape {np.shape(values)}")
-    return samples(values, name, least)[:, 0]
-
-
 def quantile(values: np.ndarray, level: float) -> Quantile:
     """A quantile of independent values, (n,)."""
-    ordered = np.sort(numbers(values, "values"))
+    ordered = np.sort(scalars(values, "values", LEAST))
     value, slope = _read(ordered, level)
     return Quantile(level, value, slope * math.sqrt(level * (1 - level) / len(ordered)), len(ordered))
 
 
 def quantile_change(before: np.ndarray, after: np.ndarray, level: float) -> Measured:
     """Q(after) - Q(before), and its error where row i of both is the same day.  before, after: (n,)."""
-    a, b = numbers(before, "before"), numbers(after, "after")
+    a, b = scalars(before, "before", LEAST), scalars(after, "after", LEAST)
     if len(a) != len(b):
         raise DataError(f"before has {len(a)} days and after {len(b)}; a change is one of the same days")
     (old, slope_old), (new, slope_new) = _read(np.sort(a), level), _read(np.sort(b), level)

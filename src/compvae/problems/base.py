@@ -16,7 +16,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 
-from compvae.batch import Batch, PaddedParts, pad
+from compvae.batch import Batch, PaddedParts, pad, repeat
 from compvae.checks import allocate, at_least_one, describe_invalid, number_array
 from compvae.context import read_context
 from compvae.errors import ConfigError, DataError, PartsError
@@ -46,6 +46,7 @@ class Problem(ABC):
     max_parts: ClassVar[int]  # K of the training range
     rows_together: ClassVar[int] = 1  # factors are shared within blocks of so many rows of ``draw``
     unit: ClassVar[float] = 1.0  # of x inside a model
+    drawn_within: ClassVar[float] = 1.0  # places of parts are drawn within +-drawn_within, of the scaled range [-1, 1]
     settings_class: ClassVar[type[Settings]] = Settings  # what can be chosen; nothing, unless a problem says otherwise
     schema: PartsSchema
     shape: tuple[int, ...]
@@ -66,7 +67,7 @@ class Problem(ABC):
         width, kinds = int(sizes.max()), self.schema.n_kinds
         mask = torch.arange(width) < sizes[:, None]
         kind = noise.integers("kind", 0, kinds - 1, width).masked_fill_(~mask, 0)
-        place = noise.uniform("place", width, self.schema.n_features) * 2 - 1
+        place = (noise.uniform("place", width, self.schema.n_features) * 2 - 1) * self.drawn_within
         return PaddedParts(kind, place * mask[..., None], mask, kinds)
 
     @abstractmethod
@@ -186,11 +187,8 @@ class Problem(ABC):
 
     def _tiles(self, composition: Multiset, n: int) -> list[tuple[slice, PaddedParts]]:
         """Chunks of rows; the size of a chunk depends on K alone, so that n never changes a row."""
-        one = pad([composition])
         height = max(1, min(256, TILE_ELEMENTS // (composition.size * max(1, int(np.prod(self.shape)) // 8))))
-        tile = PaddedParts(
-            one.kind.expand(height, -1), one.features.expand(height, -1, -1), one.mask.expand(height, -1), one.n_kinds
-        )
+        tile = repeat(pad([composition]), height)
         return [(slice(start, min(start + height, n)), tile) for start in range(0, n, height)]
 
 

@@ -16,25 +16,27 @@ from compvae.noise import Noise
 __all__ = ["BLOCK", "KNOWN", "Neighbours", "log_uniform", "neighbours"]
 
 BLOCK = 4  # rows among which days are shared
-KNOWN = 0.5  # probability that a covariate is given in training
+KNOWN = 0.5  # probability that a covariate is given in training, once for all that belong together
 
 
 class Neighbours(NamedTuple):
-    """first: row with which those that belong together begin.  position: in them, from 0.  members: how many; (B,)."""
+    """Of each row, (B,) int64: first, the row with which those that belong together begin; position, its own among
+    them, from 0; members, how many they are.
+    """
 
     first: Tensor
     position: Tensor
     members: Tensor
 
     def noise(self, of: Noise) -> Noise:
-        """Noise that those that belong together have in common."""
-        return Noise(of.seed, self.first, *of.fold_keys)
+        """Noise that those that belong together have in common.  of: the noise of these rows."""
+        return of.of_rows(self.first)
 
 
 def neighbours(noise: Noise) -> Neighbours:
     """Which rows belong together: in a block of four, each but the first may start anew."""
     within = noise.rows % BLOCK
-    block = Noise(noise.seed, noise.rows - within, *noise.fold_keys)
+    block = noise.of_rows(noise.rows - within)
     new = block.integers("new day", 0, 1, BLOCK)
     new[:, 0] = 1
     group = new.cumsum(1)

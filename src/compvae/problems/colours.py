@@ -26,7 +26,6 @@ COLOURS = {
     "black": (0.0, 0.0, 0.0),
     "white": (1.0, 1.0, 1.0),
 }
-DRAWN = 0.9  # places are drawn within +-DRAWN, so that no site stands on the border
 SHARPNESS = (5.0, 10.0)
 GAMMA = 2.4
 
@@ -45,6 +44,7 @@ class Colours(Problem):
     specific_names: ClassVar[tuple[str, ...]] = ("sharpness",)
     extensive: ClassVar[bool] = False
     max_parts: ClassVar[int] = 8
+    drawn_within: ClassVar[float] = 0.9  # no site stands on the border
     settings_class: ClassVar[type[Settings]] = ColoursSettings
     settings: ColoursSettings
 
@@ -60,14 +60,6 @@ class Colours(Problem):
         self.shape = (3, self.settings.size, self.settings.size)
         self.palette = torch.tensor(list(COLOURS.values()))  # (5, 3)
         self._line = torch.linspace(-1.0, 1.0, self.settings.size)
-
-    def draw_parts(self, sizes: Tensor, noise: Noise) -> PaddedParts:
-        """Colours uniform, places uniform on [-.9, .9]^2.  sizes: (B,) int64."""
-        width = int(sizes.max())
-        mask = torch.arange(width) < sizes[:, None]
-        kind = noise.integers("kind", 0, len(COLOURS) - 1, width).masked_fill_(~mask, 0)
-        place = (noise.uniform("place", width, 2) * 2 - 1) * DRAWN
-        return PaddedParts(kind, place * mask[..., None], mask, len(COLOURS))
 
     def draw_specifics(self, parts: PaddedParts, noise: Noise) -> Tensor:
         """Sharpness of each site, (B, K, 1)."""

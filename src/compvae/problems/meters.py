@@ -88,6 +88,7 @@ class MeterGroups:
         return bands, Profiles(bands.names, bands.index(np.where(number > 0, mean, all_days)))
 
     def _check(self) -> None:
+        """Complain where no training day has homes enough for a group."""
         most = int(np.bincount(self.days.day[~self.held_homes[self.days.meter]]).max(initial=0))
         if not len(self._training.days):
             raise DataError(
@@ -216,6 +217,7 @@ class MeterGroups:
 
 
 def _chosen(held: np.ndarray, which: str, what: str) -> np.ndarray:
+    """True for those that are asked for, (N,) bool.  held: which are held out, (N,) bool.  what: for messages."""
     if which not in ("training", "held_out", "all"):
         raise DataError(f"{what} must be training, held_out or all, got {which!r}")
     return np.ones_like(held) if which == "all" else held if which == "held_out" else ~held

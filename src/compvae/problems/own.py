@@ -100,6 +100,7 @@ def _open(
     split_seed: int,
     hashes: tuple[tuple[str, str], ...],
 ) -> OwnSource:
+    """The data, read once.  hashes: of the files; another hash is another entry of the cache."""
     try:
         if kind == "tables":
             return TableWholes(read_dataset(Path(path)), split_seed)

@@ -95,7 +95,7 @@ class TableWholes:
             whole, first = groups.neighbouring(noise)
         else:
             whole, first = groups.one_by_one(noise), noise.rows
-        common = Noise(noise.seed, first, *noise.fold_keys)
+        common = noise.of_rows(first)
         known = self._known[whole] & (common.uniform("known", len(self.context)) < KNOWN)
         context = encode_values(self.context, self._values[whole], known) if self.context else None
         shared = Shared.of(first) if self.shares else None
@@ -186,7 +186,7 @@ class _Groups:
         group = common.integers("group", 0, len(self.start) - 1)
         alone = rows.position >= self.count[group]
         first = torch.where(alone, noise.rows, rows.first)
-        own = Noise(noise.seed, first, *noise.fold_keys)
+        own = noise.of_rows(first)
         group = own.integers("group", 0, len(self.start) - 1)
         begin = (own.uniform("member", dtype=torch.float64) * self.count[group]).long()
         position = torch.where(alone, 0, rows.position)

@@ -11,7 +11,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from compvae.errors import CheckpointError, OutputError
 from compvae.files import reason, write_atomic
 from compvae.network import CompVAE
 
-__all__ = ["Checkpoints", "RunState", "restore", "snapshot"]
+__all__ = ["Checkpoints", "RunState", "read", "restore", "snapshot"]
 
 FORMAT_VERSION = 1
 PREFIX, SUFFIX = "step-", ".safetensors"
@@ -50,13 +50,13 @@ class RunState:
 def snapshot(
     model: CompVAE, optimiser: torch.optim.Optimizer, average: Mapping[str, Tensor], state: RunState
 ) -> tuple[dict[str, Tensor], RunState]:
-    """Copies of all that changes."""
-    tensors = {f"model.{name}": value.detach().cpu().clone() for name, value in model.state_dict().items()}
-    tensors |= {f"average.{name}": value.detach().cpu().clone() for name, value in average.items()}
+    """Copies of all that changes, tensors by name: model.<name>, average.<name>, optimiser.<moment>.<name>."""
+    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    tensors |= {f"average.{name}": value for name, value in average.items()}
     for name, parameter in model.named_parameters():
         for key, value in optimiser.state.get(parameter, {}).items():
-            tensors[f"optimiser.{key}.{name}"] = value.detach().cpu().clone()
-    return tensors, RunState(**asdict(state))
+            tensors[f"optimiser.{key}.{name}"] = value
+    return {name: value.detach().cpu().clone() for name, value in tensors.items()}, replace(state)
 
 
 @torch.no_grad()
@@ -88,7 +88,7 @@ class Checkpoints:
     """The checkpoints of a run: the last ``keep``, and the best by the held-out bound."""
 
     def __init__(self, directory: Path, keep: int = 3) -> None:
-        self.directory, self.keep = directory, keep
+        self.directory, self.keep, self.best = directory, keep, directory / f"best{SUFFIX}"
 
     def save(self, tensors: Mapping[str, Tensor], state: RunState, best: bool = False) -> Path:
         """Write one, then let go of the oldest; the file is there whole or not at all."""
@@ -99,7 +99,7 @@ class Checkpoints:
             self.directory.mkdir(parents=True, exist_ok=True)
             write_atomic(path, data)
             if best:
-                write_atomic(self.directory / f"best{SUFFIX}", data)
+                write_atomic(self.best, data)
             for old in self.paths()[: -self.keep]:
                 old.unlink(missing_ok=True)
         except OSError as error:
@@ -118,7 +118,7 @@ class Checkpoints:
         return sorted(self.directory.glob(f"{PREFIX}*{SUFFIX}"))
 
     def newest(self) -> tuple[Path, dict[str, Tensor], RunState, list[str]]:
-        """The newest readable one, and why newer ones were passed over."""
+        """The newest readable one: its path, its tensors, its state, and why newer ones were passed over."""
         passed: list[str] = []
         for path in reversed(self.paths()):
             try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ import torch
 from torch import Tensor
 
 from compvae.errors import ConfigError
+from compvae.train.signals import handled
 
 __all__ = ["DTYPES", "Engine", "fabric_for", "launch"]
 
@@ -31,7 +31,8 @@ DTYPES = {"32": torch.float32, "64": torch.float64, "bf16-mixed": torch.float32}
 class Engine:
     """What a process knows of its place.
 
-    rank, world: which of how many.  device: where its tensors live.  dtype: of weights and data.
+    rank, world: which of how many.  device: where its tensors live.  precision: a key of DTYPES.
+    fabric: None in a single process on the CPU.
     """
 
     rank: int = 0
@@ -74,11 +75,6 @@ class Engine:
         """What process 0 holds, in every process."""
         return value if self.world == 1 else self.fabric.broadcast(_Box(value)).value
 
-    def barrier(self) -> None:
-        """Wait for all processes."""
-        if self.world > 1:
-            self.fabric.barrier()
-
     def autocast(self) -> Any:
         """The context in which networks run."""
         enabled = self.precision == "bf16-mixed"
@@ -95,9 +91,11 @@ def launch(work: Callable[[Engine], Any], devices: int = 1, accelerator: str = "
         _probe_bfloat16()
     if fabric is None:
         return work(Engine(precision=precision))
-    if not _started_outside() and devices > 1:
-        _forward_signals()
-    return fabric.launch(_Task(work, precision)).value
+    task = _Task(work, precision)
+    if _started_outside() or devices == 1:
+        return fabric.launch(task).value
+    with handled(_forward):
+        return fabric.launch(task).value
 
 
 def fabric_for(devices: int, accelerator: str) -> Any:
@@ -151,13 +149,8 @@ class _Task:
         return _Box(self.work(Engine(fabric.global_rank, fabric.world_size, fabric.device, self.precision, fabric)))
 
 
-def _forward_signals() -> None:
-    """Hand SIGINT and SIGTERM on to the processes started here, which save and stop; then the parent follows."""
-
-    def forward(number: int, frame: FrameType | None) -> None:
-        for child in multiprocessing.active_children():
-            if child.pid is not None:
-                os.kill(child.pid, number)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, forward)
+def _forward(number: int, frame: FrameType | None) -> None:
+    """Hand a signal on to the processes started here, which save and stop; then the parent follows."""
+    for child in multiprocessing.active_children():
+        if child.pid is not None:
+            os.kill(child.pid, number)

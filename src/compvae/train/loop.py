@@ -39,7 +39,7 @@ HELD_OUT = -1  # the fold of the held-out examples: no training step has this nu
 class Event:
     """What observers are told after a step.
 
-    step: steps done.  size: K at most.  seconds: since this process began.  drawing: of these, spent on data.
+    step: steps done.  size: K at most.  seconds: spent on steps by this process.  drawing: of these, spent on data.
     held_out: the held-out bound, where it was computed.  rel_ed: K -> relED of samples, where it was measured.
     note: something a person should know.
     """

@@ -8,9 +8,10 @@ import math
 from pathlib import Path
 from typing import Any
 
+from compvae.errors import OutputError
 from compvae.extras import need
 from compvae.figures.numbers import training_curves
-from compvae.files import write_atomic
+from compvae.files import reason, write_atomic
 from compvae.train.loop import Event
 
 __all__ = ["CurvesFigure", "MetricsFile", "ProgressBar", "TensorBoard", "read_metrics"]
@@ -65,8 +66,11 @@ class MetricsFile:
         """Hear of a step."""
         if event.step % self.every and event.held_out is None and not event.note and event.result.applied:
             return
-        with open(self.path, "a", encoding="utf-8") as handle:
-            handle.write(json.dumps(as_metrics(event)) + "\n")
+        try:
+            with open(self.path, "a", encoding="utf-8") as handle:
+                handle.write(json.dumps(as_metrics(event)) + "\n")
+        except OSError as error:
+            raise OutputError(f"{self.path}: cannot write, {reason(error)}; the last checkpoint is intact") from None
 
 
 class ProgressBar:

@@ -6,11 +6,11 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -33,14 +33,16 @@ from compvae.train.checkpoint import Checkpoints, read
 from compvae.train.engine import Engine, launch
 from compvae.train.loop import Observer, Trainer
 from compvae.train.observers import CurvesFigure, MetricsFile, ProgressBar, TensorBoard
-from compvae.train.settings import FORMAT_VERSION, RunConfig, read_options, read_run, resolve, settled
+from compvae.train.settings import FORMAT_VERSION, RunConfig, read_options, read_run, resolve, with_data
 
-__all__ = ["Estimate", "Outcome", "data_of", "estimate", "train_run"]
+__all__ = ["Estimate", "Outcome", "data_of", "estimate", "outcome_dict", "train_run"]
 
 CONFIG, METRICS, DATA = "config.json", "metrics.jsonl", "data.json"
 MEASURED_STEPS = 5
 WORTH_SHAPING = 100  # steps; before that the latents mean too little to have a shape
 CALIBRATION = 1 << 40  # added to the seed of a run: wholes that no step trained on
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def train_run(
     work = _Work(dict(options), directory, resume, minutes, show, tensorboard)
     result = launch(work, plan.devices, plan.accelerator, plan.precision)
     if isinstance(result, _Failure):
-        raise getattr(errors, result.kind)(result.message)
+        raise result.error()
     assert isinstance(result, Outcome)
     return result
 
@@ -165,7 +167,7 @@ def _without_data(stored: RunConfig, options: Mapping[str, Any], directory: Path
     asked = {name: value for name, value in options.items() if value is not None}
     if "data" not in asked and asked.get("problem") not in PROBLEMS:
         data = stored.data
-        asked = settled({"problem": data.path, "profiles": data.profiles, "context": data.context, **asked})
+        asked = with_data({"problem": data.path, "profiles": data.profiles, "context": data.context, **asked})
     given = asked.pop("data", None)
     now = {} if given is None else from_plain_data(OwnData, given, "data").places()
     for name, place in stored.data.places().items():
@@ -203,10 +205,34 @@ def _measure(config: RunConfig, threads: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _Failure:
-    """An error of ours on its way from a process to its parent."""
+    """An error of ours on its way from a process to another."""
 
     kind: str
     message: str
+
+    @classmethod
+    def of(cls, error: CompVAEError) -> _Failure:
+        """As plain data, which every process can read."""
+        return cls(type(error).__name__, str(error))
+
+    def error(self) -> CompVAEError:
+        """The error again."""
+        found: CompVAEError = getattr(errors, self.kind)(self.message)
+        return found
+
+
+def _in_main(engine: Engine, work: Callable[[], Found]) -> Found:
+    """What the main process gets from this work, in every process; an error of ours is raised in all of them."""
+    found: Found | _Failure | None = None
+    if engine.main:
+        try:
+            found = work()
+        except CompVAEError as error:
+            found = _Failure.of(error)
+    shared = engine.share(found)
+    if isinstance(shared, _Failure):
+        raise shared.error()
+    return cast(Found, shared)
 
 
 @dataclass(frozen=True)
@@ -222,28 +248,17 @@ class _Work:
 
     def __call__(self, engine: Engine) -> Outcome | _Failure:
         try:
-            return self._train(engine, self._config(engine))
+            return self._train(engine, _in_main(engine, self._config))
         except CompVAEError as error:
             if engine.world == 1:
                 raise
-            return _Failure(type(error).__name__, str(error))
+            return _Failure.of(error)
 
-    def _config(self, engine: Engine) -> RunConfig:
-        """Process 0 prepares the directory and measures; the others hear what came of it."""
-        prepared: RunConfig | _Failure | None = None
-        if engine.main:
-            try:
-                if self.resume:
-                    prepared = _stored(self.directory, self.options)
-                else:
-                    prepared = _fresh(self.directory, self.options, self.minutes)
-            except CompVAEError as error:
-                prepared = _Failure(type(error).__name__, str(error))
-        shared = engine.share(prepared)
-        if isinstance(shared, _Failure):
-            raise getattr(errors, shared.kind)(shared.message)
-        assert isinstance(shared, RunConfig)
-        return shared
+    def _config(self) -> RunConfig:
+        """The run's configuration; that of a new run is measured, and its directory made."""
+        if self.resume:
+            return _stored(self.directory, self.options)
+        return _fresh(self.directory, self.options, self.minutes)
 
     def _train(self, engine: Engine, config: RunConfig) -> Outcome:
         torch.set_num_threads(config.threads)
@@ -261,9 +276,8 @@ class _Work:
             for observer in observers:
                 if isinstance(observer, ProgressBar):
                     observer.close()
-        if engine.main and not stopped:
-            self._keep_model(trainer, checkpoints)
-        engine.barrier()
+        if not stopped:
+            _in_main(engine, lambda: self._keep_model(trainer, checkpoints))
         state = trainer.state
         return Outcome(self.directory, state.step, stopped, state.skipped, state.rollbacks, state.best, message)
 
@@ -281,9 +295,8 @@ class _Work:
     def _keep_model(self, trainer: Trainer, checkpoints: Checkpoints) -> None:
         """The model of the run: with patience the best by the held-out bound, otherwise the last."""
         config, state = trainer.config, trainer.state
-        best = checkpoints.directory / "best.safetensors"
-        if config.patience and best.exists():
-            tensors, _ = read(best)
+        if config.patience and checkpoints.best.exists():
+            tensors, _ = read(checkpoints.best)
             kind = "average." if trainer.average else "model."
             chosen = {k.removeprefix(kind): v for k, v in tensors.items() if k.startswith(kind)}
             trainer.model.load_state_dict(chosen)

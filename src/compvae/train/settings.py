@@ -17,11 +17,12 @@ from compvae import presets, problems
 from compvae.checks import from_plain_data
 from compvae.config import ModelConfig
 from compvae.errors import ConfigError
+from compvae.files import reason
 from compvae.problems.own import OwnData, own_data
 from compvae.problems.source import Source
 from compvae.train.schedule import RECIPES, Recipe
 
-__all__ = ["FORMAT_VERSION", "RunConfig", "read_options", "read_run", "resolve", "settled"]
+__all__ = ["FORMAT_VERSION", "RunConfig", "read_options", "read_run", "resolve", "with_data"]
 
 FORMAT_VERSION = 1
 
@@ -30,7 +31,9 @@ class RunConfig(BaseModel):
     """One run.
 
     problem: a built-in one, or "meters" or "tables" with ``data``, a user's own.
+    threads: of torch in each process.  devices, accelerator, precision: as Lightning Fabric names them.
     checkpoint_every, check_every, log_every: steps between checkpoints, held-out checks, lines of metrics.jsonl.
+    keep: how many checkpoints stay.
     held_out: wholes of the held-out bound.  watch: wholes of relED at each check, 0 for none.
     patience: checks without a better bound before stopping, 0 for never.
     tolerate: steps in a row that may be skipped as not finite before a rollback.  rollbacks: how many are tried.
@@ -66,7 +69,7 @@ class RunConfig(BaseModel):
 
 def resolve(options: Mapping[str, Any]) -> RunConfig:
     """A full configuration from what was asked for: problem, preset, steps and any field of the run or its recipe."""
-    given = settled(options)
+    given = with_data(options)
     problem: Source
     if given.get("data") is None:
         problem = problems.get(str(given.get("problem", "")), **dict(given.get("settings") or {}))
@@ -86,7 +89,7 @@ def resolve(options: Mapping[str, Any]) -> RunConfig:
     return read_run(run, "options")
 
 
-def settled(options: Mapping[str, Any]) -> dict[str, Any]:
+def with_data(options: Mapping[str, Any]) -> dict[str, Any]:
     """The same options, with the data in place of its paths where the problem is a file or a directory."""
     given = dict(options)
     name = str(given.get("problem", ""))
@@ -118,7 +121,7 @@ def read_options(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
         data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot read the configuration, {error.strerror}") from None
+        raise ConfigError(f"{path}: cannot read the configuration, {reason(error)}") from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid {'JSON' if path.suffix == '.json' else 'TOML'}: {error}") from None
     if path.suffix == ".json" and isinstance(data, dict):

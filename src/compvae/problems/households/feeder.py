@@ -18,7 +18,7 @@ from compvae.checks import allocate, at_least_one
 from compvae.context import encode_values
 from compvae.noise import Noise
 from compvae.parts import Attribute, Categorical, PartsSchema
-from compvae.problems.base import Problem, Settings
+from compvae.problems.base import Problem
 from compvae.problems.blocks import BLOCK, KNOWN, log_uniform, neighbours
 from compvae.problems.households.day import CONTEXT, SHARED, Effects, draw_days
 from compvae.problems.households.homes import HALF_HOURS, SPECIFICS, Homes
@@ -30,10 +30,6 @@ RATING = 2.5  # kW a home
 LOSSES = 0.05  # of the load, at the rating
 HOMES_AT_ONCE = 2**15  # bounds the memory of exact samples
 STRIDE = 2**20  # numbers of homes between one whole and the next, more than can be listed
-
-
-class HouseholdsSettings(Settings):
-    """The feeder has nothing to choose."""
 
 
 class Households(Problem):
@@ -49,7 +45,6 @@ class Households(Problem):
     extensive: ClassVar[bool] = True
     max_parts: ClassVar[int] = 50
     rows_together: ClassVar[int] = BLOCK
-    settings_class: ClassVar[type[Settings]] = HouseholdsSettings
 
     def __init__(self, **settings: object) -> None:
         super().__init__(**settings)
@@ -97,7 +92,7 @@ class Households(Problem):
         be drawn without the other blocks.
         """
         first = neighbours(noise).first
-        day = Noise(noise.seed, first, *noise.fold_keys)
+        day = noise.of_rows(first)
         factors = self.draw_factors(day)
         parts = self.draw_parts(log_uniform(noise, min_parts, max_parts), noise)
         x = self.combine(parts, self.draw_specifics(parts, noise), factors)
@@ -149,4 +144,4 @@ def _with_losses(load: Tensor, size: Tensor) -> Tensor:
 
 def _of_homes(noise: Noise, whole: Tensor, position: Tensor) -> Noise:
     """Noise with a row for each home, whatever homes stand beside it.  whole: rows of noise, position: in it, (P,)."""
-    return Noise(noise.seed, noise.rows[whole] * STRIDE + position, *noise.fold_keys)
+    return noise.of_rows(noise.rows[whole] * STRIDE + position)
