@@ -18,10 +18,9 @@ from torch import Tensor
 
 from compvae.batch import Batch, Parts, collate
 from compvae.checks import allocate, at_least_one
-from compvae.composing.editing import Group, edited, held_noise, redrawn
+from compvae.composing.editing import Group, Known, edited, held_noise, redrawn
 from compvae.composing.history import History
 from compvae.errors import DataError, PartsError
-from compvae.inference import Inferred
 from compvae.network import CompVAE
 from compvae.noise import Noise, Still
 from compvae.parts import Multiset, PartsBatch
@@ -41,14 +40,14 @@ class Observed:
     """The wholes a lineage of compositions began with.
 
     batch: parts in canonical order.  single: x had no row axis.  seed: of the lineage.
-    known: what was inferred last, where it does not hang on a draw; all edits of a lineage start from it.
+    known: what was found last that does not hang on a draw; all edits of a lineage start from it.
     """
 
     network: CompVAE
     batch: Batch
     single: bool
     seed: int
-    known: dict[int, Inferred] = field(default_factory=dict)
+    known: Known = field(default_factory=dict)
 
     def tile(self, wholes: Tensor) -> Batch:
         """Some of the wholes; all of them, where they share factors.  wholes: (R,) int64."""
