@@ -198,8 +198,8 @@ def test_q_of_z_is_found_once_and_its_draws_are_those_of_inference(monkeypatch: 
         together = editing.redrawn(model.network, batch, noise, 3, {}, 0)
         with torch.no_grad():
             alone = infer(model.network, editing._repeated(batch, torch.arange(2).repeat(3)), noise)
-        torch.testing.assert_close(together.z_value, alone.z_value, rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(together.w, alone.w, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(together.z_value, alone.z_value, rtol=0, atol=2e-3)
+        torch.testing.assert_close(together.w, alone.w, rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize(("call", "message"), [
