@@ -1,10 +1,12 @@
-"""What requests hold.  Strict: no text for a number, no NaN, nothing unknown; the handler never echoes what came."""
+"""What requests and answers hold.  Strict: no text for a number, no NaN, nothing unknown; what came is never echoed."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from compvae.composing.walks import MAX_KEYS
 
 __all__ = [
     "EditIn", "EditOut", "EditStep", "Encoding", "ErrorOut", "InferIn", "InferOut", "ModelOut", "ModelsOut", "PartsIn",
@@ -59,7 +61,7 @@ class SampleIn(_Asked):
     n: Whole = Field(32, ge=1, le=10**6)
     noise: bool = Field(True, description="With the observation noise.")
     by_part: bool = Field(False, description="Latents belong to parts: with one seed, what is not changed stays.")
-    keys: list[Annotated[Whole, Field(ge=0, lt=100_000)]] | None = Field(
+    keys: list[Annotated[Whole, Field(ge=0, lt=MAX_KEYS)]] | None = Field(
         None, max_length=MAX_RUNS, description="Identities of the parts, in their order; with by_part."
     )
 
