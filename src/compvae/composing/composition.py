@@ -9,7 +9,7 @@ decoded with the same seed have the same latents where they have the same parts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -51,9 +51,7 @@ class Observed:
 
     def tile(self, wholes: Tensor) -> Batch:
         """Some of the wholes; all of them, where they share factors.  wholes: (R,) int64."""
-        batch = self.batch
-        context = None if batch.context is None else batch.context[wholes]
-        return Batch(batch.x[wholes], batch.parts.rows(wholes), context, batch.shared)
+        return replace(self.batch.rows(wholes), shared=self.batch.shared)
 
 
 class Composition:

@@ -78,12 +78,11 @@ def redrawn(model: CompVAE, batch: Batch, noise: Noise, draws: int, known: Known
 
 def _repeated(batch: Batch, rows: Tensor) -> Batch:
     """The wholes once for each draw, each draw with its own shared factors.  rows: (R,) int64."""
-    context = None if batch.context is None else batch.context[rows]
     shared = batch.shared
     if shared is not None:
         draw = torch.arange(len(rows)) // len(batch)
         shared = Shared.of(draw * shared.size + shared.group[rows])
-    return Batch(batch.x[rows], batch.parts.rows(rows), context, shared)
+    return replace(batch.rows(rows), shared=shared)
 
 
 @torch.no_grad()
