@@ -246,7 +246,7 @@ class ModelConfig(_Config):
 
 def _check_shape(config: ModelConfig) -> str | None:
     if math.prod(config.shape) > 4_194_304:
-        return f"shape {config.shape} has {math.prod(config.shape)} values, at most 4194304 are allowed"
+        return f"shape {config.shape} has more than 4194304 values, the most a model takes"
     for piece in (config.posterior, config.decoder):
         trunk = getattr(piece, "trunk", "vector")
         if trunk != "vector" and config.shape != TRUNK_SHAPES[trunk]:
