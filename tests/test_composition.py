@@ -11,7 +11,7 @@ from compvae.batch import CountedParts
 from compvae.composing import editing
 from compvae.composing.editing import Group
 from compvae.errors import CompVAEError
-from compvae.inference import infer
+from compvae.inference import infer, infer_z
 from compvae.model import Model
 from compvae.noise import Noise
 from models import CONFIGS, build, random_batch
@@ -178,6 +178,28 @@ def test_wholes_that_share_a_factor_have_one_z_in_every_draw(monkeypatch: pytest
     assert not torch.equal(z[0], z[1])
     assert np.array_equal(shared.decode(), model.infer(x, parts, shared=[5, 2, 5, 2]).decode())
     assert not np.array_equal(shared.decode(), model.infer(x, parts).decode())
+
+
+def test_q_of_z_is_found_once_and_its_draws_are_those_of_inference(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, parts, more, x = made("newton, losses, mixture, z above", rows=2)
+    found: list[editing.ZInferred] = []
+
+    def watch(*arguments: object) -> editing.ZInferred:
+        found.append(infer_z(*arguments))  # type: ignore[arg-type]
+        return found[-1]
+
+    monkeypatch.setattr(editing, "infer_z", watch)
+    first = model.infer(x, parts)
+    draws = first.decode(n=20, seed=3)
+    assert np.array_equal(first.add(more).remove(more).decode(n=20, seed=3), draws)
+    assert len(found) == 1
+    for one in (first, model.infer(x, parts, shared=[0, 0])):
+        batch, noise = one._observed.batch, Noise(5, 6)
+        together = editing.redrawn(model.network, batch, noise, 3, {}, 0)
+        with torch.no_grad():
+            alone = infer(model.network, editing._repeated(batch, torch.arange(2).repeat(3)), noise)
+        torch.testing.assert_close(together.z_value, alone.z_value, rtol=0, atol=2e-3)
+        torch.testing.assert_close(together.w, alone.w, rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize(("call", "message"), [

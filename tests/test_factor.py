@@ -7,7 +7,7 @@ from torch.distributions import MultivariateNormal
 
 from compvae.batch import Batch, Shared
 from compvae.distributions import Normal
-from compvae.distributions.dense import DenseNormal, ObservedNormal, damped_step, damped_step_by
+from compvae.distributions.dense import DenseNormal, ObservedNormal, damped_step, damped_step_wide
 from compvae.inference import infer
 from compvae.noise import Noise
 from models import CONFIGS, build, random_batch
@@ -47,7 +47,7 @@ def test_damped_steps_solve_their_system() -> None:
     seen, slope = torch.randn(2, 3, 7, dtype=torch.float64), torch.randn(2, 7, dtype=torch.float64)
     damping = torch.tensor([0.0, 0.4], dtype=torch.float64)
     matrix = seen.mT @ seen + (1 + damping)[:, None, None] * torch.eye(7, dtype=torch.float64)
-    assert torch.allclose(damped_step_by(seen, slope, damping), torch.linalg.solve(matrix, slope), atol=1e-10)
+    assert torch.allclose(damped_step_wide(seen, slope, damping), torch.linalg.solve(matrix, slope), atol=1e-10)
     precision = seen.mT @ seen + torch.eye(7, dtype=torch.float64)
     matrix = precision + damping[:, None, None] * torch.diag_embed(precision.diagonal(dim1=1, dim2=2))
     assert torch.allclose(damped_step(precision, slope, damping), torch.linalg.solve(matrix, slope), atol=1e-10)

@@ -18,7 +18,7 @@ problems.source problems.blocks problems.base problems.sines problems.colours
 problems.households.profiles problems.households.day problems.households.homes problems.households.feeder
 problems.households problems problems.pools problems.meters problems.tables problems.own
 distributions.normal distributions.of_parts distributions distributions.dense config aggregation
-nn nn.residual nn.embedding nn.graph nn.trunks
+nn nn.residual nn.embedding nn.graph nn.trunks nn.descent
 scale prior.base prior.mixture prior.table prior.network prior.given_sum prior.given_context prior
 posterior.climbing posterior.factor posterior.base posterior.collapsed posterior.graph posterior.per_part
 posterior.newton posterior

@@ -187,7 +187,7 @@ def test_the_command_refuses_what_is_not_safe(arguments: tuple[str, ...], code: 
 
 
 def test_a_server_that_ends_breaks_off_what_takes_long() -> None:
-    """Whoever waits is told so, and no thread is left in torch: that would bring the process down."""
+    """Whoever waits is told so, and no thread is left computing: the process ends in order."""
     sites = [{"colour": "red", "x": 0.2, "y": -0.5}, {"colour": "blue", "x": -0.6, "y": 0.4}]
     body = {"model": "colours", "parts": sites, "event": "energy", "quantile": 0.9999}
     before = set(threading.enumerate())

@@ -102,4 +102,8 @@ def test_requests_from_the_description(server: Running, label: str, mode: Genera
 def test_the_description_names_every_route_and_model(server: Running) -> None:
     described = server.client.get("/openapi.json").json()
     assert {f"{method.upper()} {path}" for path, found in described["paths"].items() for method in found} == set(SHARES)
-    assert described["components"]["schemas"]["SampleIn"]["properties"]["model"]["enum"] == ["sines"]
+    fields = described["components"]["schemas"]["SampleIn"]["properties"]
+    assert fields["model"]["enum"] == ["sines"]
+    assert (fields["n"]["minimum"], fields["n"]["maximum"], fields["seed"]["minimum"]) == (1, SMALL.n, 0)
+    counts = next(form for form in fields["parts"]["anyOf"] if form["type"] == "object")
+    assert (counts["minProperties"], counts["additionalProperties"]["minimum"]) == (1, 0)

@@ -170,6 +170,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.x)
 
+    def rows(self, rows: Tensor) -> Batch:
+        """Some of the wholes, each on its own: who shares a factor with whom is left out.  rows: (R,) int64."""
+        return Batch(self.x[rows], self.parts.rows(rows), None if self.context is None else self.context[rows])
+
     def to(self, device: torch.device, dtype: torch.dtype) -> Batch:
         """The same batch elsewhere, x and context as floating-point numbers of this type."""
         context = None if self.context is None else self.context.to(device, dtype)

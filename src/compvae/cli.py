@@ -139,7 +139,7 @@ def train(
     if dry_run:
         found = estimate(options)
         text = f"{found.parameters:,} parameters, {found.step_seconds * 1000:.0f} ms a step on {found.threads} threads"
-        tell(asdict(found), f"{text}, about {found.minutes:.1f} minutes in all", as_json)
+        tell(asdict(found), f"{text}, about {found.minutes:.1f} minutes of steps", as_json)
         return
     outcome = train_run(options, out, resume, minutes, show=not quiet, tensorboard=tensorboard)
     if outcome.message:

@@ -117,6 +117,7 @@ class PerPartConfig(_Reading):
     reader: "crop" reads x around the place of each part, "whole" reads all of x.
     rounds: corrections, each fed the gradient of log p(x | {w_i}) at the current guess, with noise ``sigma``.
     pixels: how many pixels a correction looks at during training (0: all).
+    crop: values along each side of what is read around a place.  reach: how far that goes, a place being in [-1, 1].
     """
 
     kind: Literal["per_part"] = "per_part"
@@ -187,7 +188,8 @@ class LinkedConfig(_Observing):
 class PlacedConfig(_Observing):
     """Parts that have a place in the whole: softmax over parts of logits(w_i, l_i, offset), then a pixelwise link.
 
-    values: what a kind contributes to each channel.  hidden, link: widths of the networks of logits and of the link.
+    values: what a kind contributes to each channel.  embedding: of a kind.  basis: learned features of an offset.
+    hidden, link: widths of the networks of logits and of the link.
     """
 
     kind: Literal["placed"] = "placed"
@@ -228,7 +230,10 @@ class ModelConfig(_Config):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        for problem in (_check_shape(self), _check_sum(self), _check_place(self), _check_z(self), _check_prior(self)):
+        for check in (
+            _check_shape, _check_context, _check_sum, _check_link, _check_place, _check_z, _check_prior
+        ):  # fmt: skip
+            problem = check(self)
             if problem:
                 raise ValueError(problem)
         return self
@@ -241,12 +246,19 @@ class ModelConfig(_Config):
 
 def _check_shape(config: ModelConfig) -> str | None:
     if math.prod(config.shape) > 4_194_304:
-        return f"shape {config.shape} has more than 4194304 values"
+        return f"shape {config.shape} has more than 4194304 values, the most a model takes"
     for piece in (config.posterior, config.decoder):
         trunk = getattr(piece, "trunk", "vector")
         if trunk != "vector" and config.shape != TRUNK_SHAPES[trunk]:
             shape = TRUNK_SHAPES[trunk]
             return f"the {trunk} trunk of {piece.kind} is for x of shape {shape}, not {config.shape}; use trunk vector"
+    return None
+
+
+def _check_context(config: ModelConfig) -> str | None:
+    names = [covariate.name for covariate in config.context]
+    if len(set(names)) < len(names):
+        return f"covariates of context need different names, got {', '.join(names)}"
     return None
 
 
@@ -256,10 +268,17 @@ def _check_sum(config: ModelConfig) -> str | None:
         return f"posterior collapsed {NEEDS_SUM}; use per_part or graph"
     if config.decoder.kind == "placed" and config.latent.blocks:
         return f"latent.blocks {NEEDS_SUM}"
-    if config.decoder.kind == "linked" and config.decoder.link == "losses":
-        plain = config.decoder.features == 1 and config.decoder.part_noise and config.latent.z_place != "below"
-        return None if plain else "link losses needs features 1, part_noise, and no z below W"
     return None
+
+
+def _check_link(config: ModelConfig) -> str | None:
+    """Losses take x_t in the units of its parts and return nothing beside its mean (LinkedConfig)."""
+    own = config.decoder
+    if own.kind != "linked" or own.link != "losses":
+        return None
+    if own.features == 1 and own.part_noise and config.latent.z_place != "below":
+        return None
+    return "decoder.link losses needs decoder.features 1, decoder.part_noise true and z_place none or above"
 
 
 def _check_place(config: ModelConfig) -> str | None:
@@ -277,9 +296,6 @@ def _check_place(config: ModelConfig) -> str | None:
 
 def _check_z(config: ModelConfig) -> str | None:
     place = config.latent.z_place
-    names = [covariate.name for covariate in config.context]
-    if len(set(names)) < len(names):
-        return f"covariates of context need different names, got {', '.join(names)}"
     if place == "below" and config.decoder.kind == "placed":
         return f"z below W {NEEDS_SUM}; use z_place above or none"
     if place == "below" and config.posterior.kind in ("per_part", "newton"):

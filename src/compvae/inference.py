@@ -21,7 +21,7 @@ from compvae.posterior.base import Given, prior_for
 from compvae.posterior.factor import Above
 from compvae.scale import beside, context_of
 
-__all__ = ["Inferred", "ZInferred", "draw_z", "infer"]
+__all__ = ["Inferred", "ZInferred", "draw_z", "infer", "infer_z"]
 
 
 @dataclass(frozen=True)
@@ -58,26 +58,26 @@ class Inferred:
         return None if self.z is None else self.z.value
 
 
-def infer(model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0) -> Inferred:
-    """Draw the latents of each whole of the batch from q.  kl_weight: of the KL in the bound that is climbed."""
+def infer(
+    model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0, drawn: ZInferred | None = None
+) -> Inferred:
+    """Draw the latents of each whole of the batch from q.
+
+    kl_weight: of the KL in the bound that is climbed.  drawn: z above the parts, where there are draws of it already.
+    """
     place, posterior = model.config.latent.z_place, model.posterior
-    if batch.shared is not None and place != "above":
-        raise ConfigError(f"shared needs a model with z above the parts (p(w | l, z)), this one has z_place {place!r}")
-    context = context_of(batch, model.config) if model.config.context else None
-    if batch.shared is not None and context is not None:
-        _check_common(context, batch.shared)
+    context = _common_context(model, batch)
     evidence = posterior.read(batch)
 
     z_q: Normal | Correlated | None = None
     z_prior = z = None
     z_first = place == "above" or (place == "below" and not posterior.of_sum)
-    if z_first:
-        if place == "above":
-            z_prior = model.z_above(context, batch.x)
-            z_q = posterior.z(_above(model, batch, evidence, z_prior, context, kl_weight))
-        else:
-            z_q = _z_by_network(model, evidence, None)
-        z = _draw(z_q, batch.shared, noise)
+    if place == "above":
+        drawn = drawn or _z_above(model, batch, evidence, context, noise, kl_weight)
+        z_q, z_prior, z = drawn.q, drawn.prior, drawn.value
+    elif z_first:
+        z_q = _z_by_network(model, evidence, None)
+        z = draw_z(z_q, None, noise)
 
     above = z if place == "above" else None
     prior = prior_for(posterior, model.prior, batch.parts, above)
@@ -98,7 +98,7 @@ def infer(model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0) ->
         if not z_first:
             seen = beside(evidence, model.z_view(code, batch.parts, None))
             z_q = _z_by_network(model, seen, z_prior)
-            z = _draw(z_q, None, noise)
+            z = draw_z(z_q, None, noise)
 
     if z_q is None or z_prior is None or z is None:
         return Inferred(q, prior, w, code, None, context)
@@ -106,36 +106,48 @@ def infer(model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0) ->
 
 
 @torch.no_grad()
-def draw_z(model: CompVAE, batch: Batch, noise: Noise) -> Tensor:
-    """A draw of q(z | x, context), z above the parts, and of nothing else, (B, Z)."""
-    context = context_of(batch, model.config) if model.config.context else None
-    prior = model.z_above(context, batch.x)
-    q = model.posterior.z(_above(model, batch, model.posterior.read(batch), prior, context, 1.0))
-    return _draw(q, batch.shared, noise)
+def infer_z(model: CompVAE, batch: Batch, noise: Noise) -> ZInferred:
+    """Draw z from q(z | x, context), z above the parts: the first half of :func:`infer`, without gradients."""
+    return _z_above(model, batch, model.posterior.read(batch), _common_context(model, batch), noise, 1.0)
 
 
-def _check_common(context: Tensor, shared: Shared) -> None:
-    """Wholes with one z have one p(z | context).  context: (B, E)."""
-    differs = (context != context[shared.first][shared.group]).any(1)
-    if differs.any():
+def draw_z(q: Normal | Correlated, shared: Shared | None, noise: Noise) -> Tensor:
+    """z ~ q, (B, Z), the same for all wholes of a group.  q: over (B, Z)."""
+    return q.rsample(noise if shared is None else noise.at(shared.first[shared.group]), "z")
+
+
+def _common_context(model: CompVAE, batch: Batch) -> Tensor | None:
+    """The context of each whole, (B, E), None where the model takes none; wholes that share one z must agree in it."""
+    place, shared = model.config.latent.z_place, batch.shared
+    if shared is not None and place != "above":
+        raise ConfigError(f"shared needs a model with z above the parts (p(w | l, z)), this one has z_place {place!r}")
+    if not model.config.context:
+        return None
+    context = context_of(batch, model.config)
+    if shared is not None and (differs := (context != context[shared.first][shared.group]).any(1)).any():
         row = int(differs.nonzero()[0, 0])
         raise DataError(
             f"row {row} shares its factor with a row of another context; equal ids in shared need equal context"
         )
+    return context
 
 
-def _above(
-    model: CompVAE, batch: Batch, evidence: Tensor, prior: Normal, context: Tensor | None, kl_weight: float
-) -> Above:
-    """evidence: (B, H).  prior: p(z | context), over (B, Z).  context: (B, E) or None."""
-    return Above(
-        batch,
-        evidence,
-        prior,
-        sums=lambda z: model.prior.of_sum(batch.parts, z),
-        linearise=lambda code: model.decoder.linearise(code, batch.parts, None, context, None),
-        kl_weight=kl_weight,
+def _z_above(
+    model: CompVAE, batch: Batch, evidence: Tensor, context: Tensor | None, noise: Noise, kl_weight: float
+) -> ZInferred:
+    """z ~ q(z | x, context), z above the parts.  evidence: (B, H).  context: (B, E) or None."""
+    prior = model.z_above(context, batch.x)
+    q = model.posterior.z(
+        Above(
+            batch,
+            evidence,
+            prior,
+            sums=lambda z: model.prior.of_sum(batch.parts, z),
+            linearise=lambda code: model.decoder.linearise(code, batch.parts, None, context, None),
+            kl_weight=kl_weight,
+        )
     )
+    return ZInferred(q, prior, draw_z(q, batch.shared, noise), exact=True)
 
 
 def _z_by_network(model: CompVAE, evidence: Tensor, prior: Normal | None) -> Normal:
@@ -143,8 +155,3 @@ def _z_by_network(model: CompVAE, evidence: Tensor, prior: Normal | None) -> Nor
     assert model.posterior.z_network is not None
     q: Normal = model.posterior.z_network(evidence, prior, None)
     return q
-
-
-def _draw(q: Normal | Correlated, shared: Shared | None, noise: Noise) -> Tensor:
-    """A draw of z, (B, Z), the same for all wholes of a group."""
-    return q.rsample(noise if shared is None else noise.at(shared.first[shared.group]), "z")

@@ -268,8 +268,7 @@ def _tiles(batch: Batch) -> Iterator[tuple[Tensor, Batch]]:
     for start in range(0, len(batch), height):
         rows = torch.arange(start, start + height)
         chosen = rows.clamp(max=len(batch) - 1)
-        context = None if batch.context is None else batch.context[chosen]
-        yield rows, Batch(batch.x[chosen], batch.parts.rows(chosen), context)
+        yield rows, batch.rows(chosen)
 
 
 def _ids(shared: Sequence[object] | np.ndarray, rows: int) -> Tensor:

@@ -52,7 +52,7 @@ def elbo(model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0) -> 
     # latents from the whole, with the priors they are measured against
     latent = infer(model, batch, noise, kl_weight)
 
-    # what they cost: KL(q(w | ..) || p(w | l)), closed form; with graph blocks over the parts and without
+    # what they cost: KL(q(w | ..) || p(w | l)), closed form, q being over W or over the parts
     kl_w = latent.q.kl(latent.prior)
     kl_z = _kl_z(latent.z, batch) if latent.z is not None else torch.zeros_like(kl_w)
 

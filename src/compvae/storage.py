@@ -82,10 +82,10 @@ def load_network(directory: str | os.PathLike[str]) -> tuple[CompVAE, Provenance
         config = ModelConfig.read(contents["model"], f"{source / CONFIG}, model")
     except ConfigError as error:
         raise ModelFileError(str(error)) from None
-    tensors = _read_weights(source / WEIGHTS, config, contents["weights_sha256"])
-    with torch.device("meta"):
+    with torch.device("meta"):  # names and shapes alone, nothing is allocated
         network = CompVAE(config)
-    network.load_state_dict(tensors, assign=True)
+    shapes = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+    network.load_state_dict(_read_weights(source / WEIGHTS, shapes, contents["weights_sha256"]), assign=True)
     return network.eval(), Provenance(contents["problem"], contents["settings"], contents["notes"])
 
 
@@ -153,10 +153,8 @@ def _read_config(path: Path) -> dict[str, Any]:
     return contents
 
 
-def _read_weights(path: Path, config: ModelConfig, sha256: str) -> dict[str, Tensor]:
+def _read_weights(path: Path, expected: Mapping[str, tuple[int, ...]], sha256: str) -> dict[str, Tensor]:
     """The tensors, after their names, shapes and bytes were compared with what the configuration says."""
-    with torch.device("meta"):
-        expected = {name: tuple(tensor.shape) for name, tensor in CompVAE(config).state_dict().items()}
     try:
         with safe_open(path, framework="pt") as handle:
             found = {name: tuple(handle.get_slice(name).get_shape()) for name in handle.keys()}  # noqa: SIM118

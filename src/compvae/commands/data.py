@@ -11,6 +11,8 @@ from typing import Annotated
 import typer
 
 from compvae.commands.options import AsJson, tell
+from compvae.errors import ConfigError, OutputError
+from compvae.files import reason
 
 __all__ = ["data"]
 
@@ -31,7 +33,6 @@ def data(
     and nothing in it is installed or run.
     """
     from compvae.data.citylearn import WHEEL, unpack, verified
-    from compvae.errors import ConfigError
 
     if name != CITYLEARN:
         raise ConfigError(f"data {name!r} is unknown; there is {CITYLEARN}")
@@ -58,8 +59,6 @@ def _download(target: Path) -> None:
     import tempfile
 
     from compvae.data.citylearn import REQUIREMENT, verified
-    from compvae.errors import OutputError
-    from compvae.files import reason
 
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from compvae.commands.options import AsJson, ModelName, Seed
+from compvae.errors import CompVAEError, ConfigError
+
 if TYPE_CHECKING:
     from compvae.evaluation import Evaluation, Row
     from compvae.model import Model
@@ -23,7 +26,7 @@ QUICK_STEPS = 20
 
 
 def evaluate(
-    model: Annotated[str, typer.Argument(help="A shipped model by name, or a run or model directory.")],
+    model: ModelName,
     against: Annotated[
         str, typer.Option(help="Baselines: independent,gaussian,cvae,flow,matching,paper; or all that suit.")
     ] = "",
@@ -40,15 +43,14 @@ def evaluate(
         int | None, typer.Option(min=1, help="For each K; 8 if not given. Own data: held-out wholes, 200.")
     ] = None,
     sizes: Annotated[str | None, typer.Option(help="K at which samples are judged, as 1,2,4.")] = None,
-    seed: Annotated[int, typer.Option(help="Decides everything random.")] = 0,
+    seed: Seed = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Little of everything: shows that all works.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON document to stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure a model against the truth, or on what its run held out of own data; interrupted, it says what it has."""
     import compvae
     from compvae.api import load
-    from compvae.errors import CompVAEError
     from compvae.evaluation import Evaluation
     from compvae.train.signals import Signals
 
@@ -114,7 +116,6 @@ def _on_truth(model: Model, asked: _Asked) -> tuple[str, Measuring]:
 
 def _on_held_out(name: str, model: Model, asked: _Asked) -> tuple[str, Measuring]:
     """The kind of own data, and how what was held out of it is asked."""
-    from compvae.errors import ConfigError
     from compvae.evaluation import effort_for, evaluate_own
     from compvae.train.runs import data_of
 
@@ -129,8 +130,6 @@ def _on_held_out(name: str, model: Model, asked: _Asked) -> tuple[str, Measuring
 
 def _numbers(text: str | None) -> tuple[int, ...] | None:
     """Numbers separated by commas."""
-    from compvae.errors import ConfigError
-
     if text is None:
         return None
     try:

@@ -9,18 +9,20 @@ from typing import Annotated
 
 import typer
 
+from compvae.commands.options import AsJson, ModelName, Seed
+
 __all__ = ["report"]
 
 
 def report(
-    model: Annotated[str, typer.Argument(help="A shipped model by name, or a run or model directory.")],
+    model: ModelName,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     evaluation: Annotated[
         Path | None, typer.Option(help="What compvae evaluate --json wrote; measured anew if not given.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few samples: soon there, large errors.")] = False,
-    seed: Annotated[int, typer.Option(help="Decides everything random.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON document to stdout.")] = False,
+    seed: Seed = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Write one page that shows how good a model is: claims, measures, figures; it needs no network."""
     from compvae.report import write_report

@@ -9,7 +9,7 @@ decoded with the same seed have the same latents where they have the same parts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,11 +18,10 @@ from torch import Tensor
 
 from compvae.batch import Batch, Parts, collate
 from compvae.checks import allocate, at_least_one
-from compvae.composing.editing import Group, edited, redrawn
+from compvae.composing.editing import Group, Known, edited, redrawn
 from compvae.composing.held import held_noise
 from compvae.composing.history import History
 from compvae.errors import DataError, PartsError
-from compvae.inference import Inferred
 from compvae.network import CompVAE
 from compvae.noise import Noise, Still
 from compvae.parts import Multiset, PartsBatch
@@ -42,20 +41,18 @@ class Observed:
     """The wholes a lineage of compositions began with.
 
     batch: parts in canonical order.  single: x had no row axis.  seed: of the lineage.
-    known: what was inferred last, where it does not hang on a draw; all edits of a lineage start from it.
+    known: what was found last that does not hang on a draw; all edits of a lineage start from it.
     """
 
     network: CompVAE
     batch: Batch
     single: bool
     seed: int
-    known: dict[int, Inferred] = field(default_factory=dict)
+    known: Known = field(default_factory=dict)
 
     def tile(self, wholes: Tensor) -> Batch:
         """Some of the wholes; all of them, where they share factors.  wholes: (R,) int64."""
-        batch = self.batch
-        context = None if batch.context is None else batch.context[wholes]
-        return Batch(batch.x[wholes], batch.parts.rows(wholes), context, batch.shared)
+        return replace(self.batch.rows(wholes), shared=self.batch.shared)
 
 
 class Composition:

@@ -21,11 +21,11 @@ from torch import Tensor
 
 from compvae.batch import Batch, PaddedParts, Parts, Shared
 from compvae.distributions import Normal
-from compvae.inference import Inferred, infer
+from compvae.inference import Inferred, ZInferred, draw_z, infer, infer_z
 from compvae.network import CompVAE
 from compvae.noise import Noise, Still
 
-__all__ = ["Edited", "Group", "bridge", "edited", "redrawn"]
+__all__ = ["Edited", "Group", "Known", "bridge", "edited", "redrawn"]
 
 
 @dataclass(frozen=True)
@@ -61,32 +61,39 @@ class Edited:
     parts: Parts
 
 
+Known = dict[int, Inferred | ZInferred]
+"""What was found last that does not hang on a draw, under the key of its batch."""
+
+
 @torch.no_grad()
-def redrawn(model: CompVAE, batch: Batch, noise: Noise, draws: int, known: dict[int, Inferred], key: int) -> Inferred:
+def redrawn(model: CompVAE, batch: Batch, noise: Noise, draws: int, known: Known, key: int) -> Inferred:
     """The latents of each whole in every draw, rows draw by draw.  noise: of all of them.
 
-    Without z, q hangs on x alone: it is found once for all draws and kept in ``known``, that of one batch at a time.
+    What hangs on x alone is found once for all draws and kept in ``known``, that of one batch at a time: q(w | x)
+    without z, q(z | x) with z above the parts.  q(w | x, z) hangs on the draw of z, q(z | x, W) below W on that of W.
     """
-    rows = torch.arange(len(batch))
-    if model.config.latent.z:
-        return infer(model, _repeated(batch, rows.repeat(draws)), noise)
+    place, rows = model.config.latent.z_place, torch.arange(len(batch))
+    repeated = _repeated(batch, rows.repeat(draws))
+    if place == "below":
+        return infer(model, repeated, noise)
     if key not in known:
         known.clear()
-        known[key] = infer(model, batch, Still(len(batch)))
-    once = known[key]
-    w = torch.cat([once.q.rsample(noise.at(rows + draw * len(batch)), "w") for draw in range(draws)])
-    context = None if once.context is None else once.context[rows.repeat(draws)]
-    return replace(once, w=w, context=context)
+        known[key] = (infer if place == "none" else infer_z)(model, batch, Still(len(batch)))
+    once, of_draws = known[key], [noise.at(rows + draw * len(batch)) for draw in range(draws)]
+    if isinstance(once, ZInferred):
+        z = torch.cat([draw_z(once.q, batch.shared, one) for one in of_draws])
+        return infer(model, repeated, noise, drawn=replace(once, value=z))
+    w = torch.cat([once.q.rsample(one, "w") for one in of_draws])
+    return replace(once, w=w, context=None if once.context is None else once.context[rows.repeat(draws)])
 
 
 def _repeated(batch: Batch, rows: Tensor) -> Batch:
     """The wholes once for each draw, each draw with its own shared factors.  rows: (R,) int64."""
-    context = None if batch.context is None else batch.context[rows]
     shared = batch.shared
     if shared is not None:
         draw = torch.arange(len(rows)) // len(batch)
         shared = Shared.of(draw * shared.size + shared.group[rows])
-    return Batch(batch.x[rows], batch.parts.rows(rows), context, shared)
+    return replace(batch.rows(rows), shared=shared)
 
 
 @torch.no_grad()

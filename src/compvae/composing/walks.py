@@ -19,10 +19,10 @@ from compvae.errors import PartsError
 from compvae.noise import Noise, NormalSource
 from compvae.parts import Multiset
 
-__all__ = ["Joined", "PartNoise"]
+__all__ = ["MAX_KEYS", "Joined", "PartNoise"]
 
 FIRST = 64  # steps of a walk that are drawn one by one; the blocks behind them have 64, 128, 256, ... steps
-MAX_KEYS = 100_000
+MAX_KEYS = 100_000  # a key is an index: numbers are drawn up to the largest
 
 
 class PartNoise:

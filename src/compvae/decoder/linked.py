@@ -58,10 +58,9 @@ class LinkedDecoder(Decoder):
         rows = self.points * own.features
         self.loading = nn.Parameter(torch.randn(config.n_blocks, config.latent.w, rows) * spread)
         # z above the parts carries what the context says; beside the link it would be said twice, or not at all
-        z = {"below": config.latent.z, "none": 0}.get(config.latent.z_place)
-        inputs = own.features + (0 if z is None else z + context_size(config.context))
+        told = 0 if config.latent.z_place == "above" else config.latent.z + context_size(config.context)
         outputs = (1 if own.part_noise else 2) * values // self.points
-        self.link = self._link(inputs, outputs)
+        self.link = self._link(own.features + told, outputs)
         if own.part_noise:
             self.log_noise = nn.Parameter(torch.zeros(config.parts.n_kinds, *config.shape))
 

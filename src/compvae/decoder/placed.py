@@ -65,9 +65,8 @@ class PlacedDecoder(Decoder):
 
     def _basis(self, padded: PaddedParts, places: Tensor, like: Tensor) -> Tensor:
         """b(place - place_i), (B, K, P, basis), or (1, K, P, basis) for rows of one composition.  places: (P, F)."""
-        stands = (
-            padded.features[:1] if padded.features.stride(0) == 0 else padded.features
-        )  # repeated: see batch.repeat
+        alike = padded.features.stride(0) == 0  # one composition, expanded by batch.repeat
+        stands = padded.features[:1] if alike else padded.features
         offset = places - stands.to(like.dtype)[:, :, None]
         offset = torch.cat([offset, (offset**2).sum(-1, keepdim=True)], -1)
         return torch.cat([offset, torch.tanh(self.basis(offset))], -1)

@@ -24,7 +24,7 @@ __all__ = [
     "Linearised",
     "ObservedNormal",
     "damped_step",
-    "damped_step_by",
+    "damped_step_wide",
     "jacobian",
     "root_of",
 ]
@@ -210,7 +210,7 @@ def damped_step(precision: Tensor, slope: Tensor, damping: Tensor) -> Tensor:
     return torch.cholesky_solve(slope[..., None], root_of(damped))[..., 0]
 
 
-def damped_step_by(seen: Tensor, slope: Tensor, damping: Tensor) -> Tensor:
+def damped_step_wide(seen: Tensor, slope: Tensor, damping: Tensor) -> Tensor:
     """(P + damping I)^-1 slope, (B, D), P = I + J^T J never built.  seen: J, (B, N, D), wide.  damping: (B,)."""
     scale = (1 + damping)[:, None]
     pushed = (seen @ slope[..., None]) / scale[..., None]

@@ -25,6 +25,7 @@ from compvae.measures import (
     recover_sharpness,
     rel_ed,
     rel_ed_splits,
+    rmse,
     specifics_error,
 )
 from compvae.model import Model
@@ -42,8 +43,10 @@ def judge_edits(model: Model, problem: Problem, parts: Multiset, plan: Plan, see
     seen = Observation(problem, parts, plan.wholes, seed)
     inferred = model.infer(seen.x, seen.parts)
     resampled = problem.truth(seen.rest(), plan.wholes, derived(seed, 2))
-    edited = inferred.remove([seen.parts[seen.chosen]]).decode()
-    judged = {"edit remove": Judged(measured_edit_ratio(edited, seen.without(), resampled))}
+    judged, exact = dict[str, Judged](), seen.without()
+    if rmse(resampled, exact) > 0:  # sites of one colour fill an image with it: there is nothing an edit could preserve
+        edited = inferred.remove([seen.parts[seen.chosen]]).decode()
+        judged["edit remove"] = Judged(measured_edit_ratio(edited, exact, resampled))
     one, new = model.infer(seen.x[0], seen.parts), _new_part(problem, seed)
     judged["edit add relED"] = _random_edit(
         one.add(new), seen.first_with(new, 2 * plan.redrawn, derived(seed, 3), False), plan

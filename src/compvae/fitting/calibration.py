@@ -35,7 +35,7 @@ def calibratable(model: CompVAE) -> bool:
     return model.config.prior.fit == "m_step" and model.config.posterior.kind == "newton"
 
 
-def turnable(model: CompVAE) -> bool:
+def _turnable(model: CompVAE) -> bool:
     """True where the decoder has a loading for the code of each kind."""
     return hasattr(model.decoder, "loading") and (model.config.latent.blocks or not model.posterior.of_sum)
 
@@ -53,7 +53,7 @@ def calibrate(model: CompVAE, draw: Draw, seed: int, batches: int = BATCHES, rou
             batch = draw(noise).to(like.device, like.dtype)
             total = total.plus(_moments(model, batch, noise))
         mean, covariance = total.best()
-        if turnable(model):
+        if _turnable(model):
             variance, axes = torch.linalg.eigh(covariance)
             model.decoder.turn(axes.to(like))
             mean = torch.einsum("cde,cd->ce", axes, mean)

@@ -1,4 +1,4 @@
-"""What draws of q(z, W | x) show of many wholes: the E-step of the fits at the end of training (shaping.py).
+"""What draws of q(z, W | x) show of many wholes: the E-step of the fits at the end of training (fitting/shaping.py).
 
     (z, W) ~ q(z | x_1..x_m) q(W | x, z),        e = x - x(W)
 

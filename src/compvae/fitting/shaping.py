@@ -1,6 +1,6 @@
 """What is fitted when a model with a mixture as the shape of its parts is trained: EM, then shapes.
 
-E-step: draws of q(z, W | x) for wholes that no step trained on (seen.py).  M-step, in each of some rounds:
+E-step: draws of q(z, W | x) for wholes that no step trained on (fitting/seen.py).  M-step, in each of some rounds:
 
     z                 <-  turned to mean 0 and covariance I over the days that are well known
     p(z | context)    <-  z of those days
@@ -19,7 +19,6 @@ sure of itself, and EM drifts (docs/experiments.md, 11).
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import torch
@@ -29,6 +28,7 @@ from compvae.decoder.linked import LinkedDecoder
 from compvae.fitting.calibration import Draw
 from compvae.fitting.seen import Seen, look
 from compvae.network import CompVAE
+from compvae.nn.descent import descend
 from compvae.prior import TablePrior
 from compvae.prior.given_context import ContextPrior
 
@@ -90,21 +90,9 @@ def _fit_days(model: CompVAE, seen: Seen) -> None:
 def _regress(prior: TablePrior, seen: Seen) -> None:
     """m_c(z) and p_c(z) by Adam on draws that stay as they are: no inference within the loop."""
     weights = [prior.mean, prior.log_variance, *([] if prior.shift is None else prior.shift.parameters())]
-    learned = [weight.requires_grad for weight in weights]
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        for weight in weights:
-            weight.requires_grad_(True)
-        optimiser = torch.optim.Adam(weights, lr=RATE)
-        for step in range(STEPS):
-            optimiser.param_groups[0]["lr"] = RATE * (0.5 * (1 + math.cos(math.pi * step / STEPS)) + 0.01)
-            loss = _surprise(prior, seen, torch.randint(len(seen.counts), (BATCH,)))
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-    for weight, was in zip(weights, learned, strict=True):
-        weight.requires_grad_(was)
-        weight.grad = None
+        descend(weights, lambda: _surprise(prior, seen, torch.randint(len(seen.counts), (BATCH,))), STEPS, RATE)
 
 
 def _surprise(prior: TablePrior, seen: Seen, rows: Tensor) -> Tensor:

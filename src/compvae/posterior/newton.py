@@ -24,7 +24,7 @@ from compvae.distributions.dense import (
     Linearised,
     ObservedNormal,
     damped_step,
-    damped_step_by,
+    damped_step_wide,
 )
 from compvae.posterior.base import Given, Posterior, Reader, ZPosterior
 from compvae.posterior.climbing import EVAL_FACTOR, Place, climb
@@ -121,4 +121,4 @@ class _Wide(_Place):
 
     def step(self, damping: Tensor) -> Tensor:
         """Where to go from here, (B, D).  damping: (B,)."""
-        return damped_step_by(self.seen, self.slope, damping)
+        return damped_step_wide(self.seen, self.slope, damping)

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from compvae.config import ZNetworkConfig
 from compvae.distributions import LOG_2PI, Normal, soft_floor
+from compvae.nn.descent import descend
 from compvae.nn.residual import residual_stack
 from compvae.noise import NormalSource, Still
 
@@ -66,23 +67,18 @@ class ContextPrior(nn.Module):
         chosen = chosen[:, 0]
         return mean[rows, chosen] + (root[rows, chosen] @ unit[..., None])[..., 0]
 
-    def fit(self, z: Tensor, context: Tensor) -> float:
-        """Climb the mean of ln p(z | context); the last value.  z: (N, Z), of N days.  context: (N, E)."""
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+    def fit(self, z: Tensor, context: Tensor) -> None:
+        """Climb the mean of ln p(z | context).  z: (N, Z), of N days.  context: (N, E)."""
+
+        def surprise() -> Tensor:
+            rows = torch.randint(len(z), (BATCH,))
+            return -self.log_prob(z[rows], context[rows]).mean()
+
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             self._spread(z)
-            self.mixture.requires_grad_(True)
-            optimiser = torch.optim.Adam(self.mixture.parameters(), lr=RATE)
-            for step in range(STEPS):
-                optimiser.param_groups[0]["lr"] = RATE * (0.5 * (1 + math.cos(math.pi * step / STEPS)) + 0.01)
-                rows = torch.randint(len(z), (BATCH,))
-                loss = -self.log_prob(z[rows], context[rows]).mean()
-                optimiser.zero_grad()
-                loss.backward()
-                optimiser.step()
-        self.mixture.requires_grad_(False)
+            descend(self.mixture.parameters(), surprise, STEPS, RATE)
         self.fitted.fill_(1.0)
-        return -float(loss.detach())
 
     def log_prob(self, z: Tensor, context: Tensor) -> Tensor:
         """ln of the mixture, (B,).  z: (B, Z).  context: (B, E)."""

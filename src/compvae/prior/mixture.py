@@ -6,7 +6,7 @@ parts took each component, so that the sum is drawn from those numbers: O(#kinds
 standardised at every z, sums keep the moments n m_c(z), n p_c^2(z) whatever the shape, and beyond
 :data:`COUNTED` parts of a kind the sum is Gaussian (central limit).
 
-Inference takes the Gaussian with the same moments (docs/design.md).
+Inference takes the Gaussian with the same moments.
 """
 
 from __future__ import annotations
@@ -51,8 +51,12 @@ class PartMixture(nn.Module):
         return torch.einsum("bz,cmz->bcm", seen, self.gate[kinds]).softmax(-1)
 
     def draw_sum(self, counts: Tensor, z: Tensor | None, noise: NormalSource, name: str) -> Tensor:
-        """The sum of n_c draws of v for each kind, (B, C, d): mean 0, covariance n_c R R^T.  counts: (B, C)."""
-        unit = noise.normal(name, *self.mean.shape[::2], dtype=self.mean.dtype)
+        """The sum of n_c draws of v for each kind, (B, C, d): mean 0, covariance n_c R R^T.
+
+        counts: n, (B, C).  z: (B, Z) or None.
+        """
+        kinds, _, size = self.mean.shape
+        unit = noise.normal(name, kinds, size, dtype=self.mean.dtype)
         n = counts.to(unit.dtype)[..., None]
         total = n.sqrt() * unit
         # only kinds of which some whole has a few parts have a shape; of the others nothing is computed

@@ -44,10 +44,10 @@ def _tighten(fields: dict[str, Any], models: list[str], n: int, limits: Limits) 
 
 
 def _bound_lists(fields: dict[str, Any], names: tuple[str, ...], most: int) -> None:
-    """At most so many entries in these fields, whichever form they take."""
+    """One entry or more, and at most so many, in these fields, whichever form they take."""
     for name in names:
         for form in fields.get(name, {}).get("anyOf", ()):
             if form.get("type") == "array":
-                form["maxItems"] = most
+                form |= {"minItems": 1, "maxItems": most}
             elif form.get("type") == "object":
-                form["maxProperties"] = most
+                form |= {"minProperties": 1, "maxProperties": most}

@@ -7,7 +7,11 @@ from collections.abc import Mapping
 
 from compvae.errors import CompVAEError
 
-__all__ = ["BusyError", "FaultError", "TooMuchError", "TooSlowError", "UnknownNameError", "error_body", "too_slow"]
+__all__ = [
+    "RETRY", "BusyError", "FaultError", "TooMuchError", "TooSlowError", "UnknownNameError", "error_body", "too_slow",
+]  # fmt: skip
+
+RETRY = {"retry-after": "1"}  # seconds, beside every 503
 
 
 class FaultError(CompVAEError):
@@ -17,7 +21,7 @@ class FaultError(CompVAEError):
 
     def headers(self) -> Mapping[str, str]:
         """What stands beside the sentence."""
-        return {"retry-after": "1"} if self.status == 503 else {}
+        return RETRY if self.status == 503 else {}
 
 
 class UnknownNameError(FaultError):

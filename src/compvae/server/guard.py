@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from compvae.server.access import AccessLog
-from compvae.server.faults import error_body, too_slow
+from compvae.server.faults import RETRY, error_body, too_slow
 from compvae.server.hosts import Door
 from compvae.server.limits import Limits
 from compvae.server.metrics import Metrics
@@ -22,9 +22,9 @@ __all__ = ["Guard"]
 
 Scope = dict[str, Any]
 DRAIN_SECONDS = 0.5
-OPEN = ("/healthz",)  # and the page itself, which holds nothing secret: all that needs the token is guarded by a prefix
-GUARDED = ("/api/", "/metrics", "/openapi.json")
-ROUTES = ("/", "/healthz", "/metrics", "/openapi.json")
+ALWAYS = ("/healthz",)  # answered however many requests there are
+GUARDED = ("/api/", "/metrics", "/openapi.json")  # need the token; the page does not, which holds nothing secret
+ROUTES = ("/", "/healthz", "/metrics", "/openapi.json")  # counted by their path, beside those of the API
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -128,7 +128,6 @@ class Guard:
 
     async def _within_time(self, exchange: _Exchange, receive: Any) -> None:
         body: bytes | None = None
-        retry = {"retry-after": str(self.limits.retry_after)}
         try:
             async with asyncio.timeout(self.limits.seconds):
                 self._admit(exchange.scope)
@@ -136,7 +135,7 @@ class Guard:
                 await self.app(exchange.scope, _replay(body, receive), exchange.send)
         except _RefusedError as refused:
             await exchange.drain()
-            extra = {401: {"www-authenticate": "Bearer"}, 503: retry}.get(refused.status, {})
+            extra = {401: {"www-authenticate": "Bearer"}, 503: RETRY}.get(refused.status, {})
             await exchange.answer(refused.status, refused.message, extra)
         except TimeoutError:
             if exchange.status:  # an answer nobody reads
@@ -144,18 +143,18 @@ class Guard:
             if body is None:
                 await exchange.answer(408, f"the request was not complete after {self.limits.seconds:g} s", {})
             else:
-                await exchange.answer(503, too_slow(self.limits.seconds), retry)
+                await exchange.answer(503, too_slow(self.limits.seconds), RETRY)
         except asyncio.CancelledError:  # the server ends, and this request had its time to be done
             if exchange.status:
                 raise
-            await exchange.answer(503, "the server is ending; try again in a moment", retry)
+            await exchange.answer(503, "the server is ending; try again in a moment", RETRY)
 
     def _admit(self, scope: Scope) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         refused = self.door.refuses(scope["method"], headers, scope["path"].startswith(GUARDED))
         if refused is not None:
             raise _RefusedError(*refused)
-        if self.metrics.active > self.limits.connections and scope["path"] not in OPEN:
+        if self.metrics.active > self.limits.connections and scope["path"] not in ALWAYS:
             raise _RefusedError(503, "too many requests at once; try again in a moment")
         length = headers.get("content-length", "0")
         if not length.isdecimal() or (len(length) > 12 or int(length) > self.limits.body_bytes):

@@ -21,15 +21,15 @@ from compvae.server.metrics import Metrics
 
 __all__ = ["Job", "Lane"]
 
-
 ENDING = 60.0  # seconds for the work in hand: one tile of it, since nobody waits for more
 
 
 @dataclass(frozen=True)
 class Job:
-    """Something to do.  run: alone.  group: jobs of one group may be run together; None for none.
+    """Something to do.  run: alone.  deadline: on time.monotonic's clock.
 
     abandoned: set when nobody waits for it any longer; long work looks at it.
+    group: jobs of one group may be run together; None for none.  detail: what is needed for that.
     """
 
     run: Callable[[], Any]
@@ -76,7 +76,11 @@ class Lane:
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer what waits, then end.  A thread that is still in torch when Python ends brings the process down."""
+        """Answer what waits, then end.
+
+        The work in hand is waited for: a daemon thread inside torch while Python takes itself down may, we guess, abort
+        the process.
+        """
         self._queue.put(None)
         self._thread.join(timeout=max(self.limits.seconds, ENDING))
 

@@ -11,10 +11,12 @@ __all__ = ["Limits"]
 class Limits:
     """Caps that keep every answer within seconds and megabytes, whoever asks.
 
-    seconds: a request, from its first byte to the last of its answer.  connections: requests at once.  queue: jobs that
-    wait in a lane.  window: seconds in which small jobs gather.  joined: how many of them are run together.
-    parts: K.  placed: K, where parts are seen one by one.  runs: entries of a composition.  n: wholes of an answer.
-    values: n times the size of x.  work: K n size, where parts are seen one by one.
+    body_bytes: of a request.  seconds: a request, from its first byte to the last of its answer.
+    connections: requests at once.  queue: jobs that wait in a lane.
+    window: seconds in which small jobs gather.  joined: how many of them are run together.
+    parts: K.  placed: K, where parts are seen one by one.  runs: entries of a composition.
+    n: wholes of an answer.  tail_n: the same of a tail.  values: n times the size of x.
+    work: K n size, where parts are seen one by one.  edits: steps of a request.  quantile: of a tail.
     """
 
     body_bytes: int = 2**20
@@ -32,4 +34,3 @@ class Limits:
     work: int = 50_000_000
     edits: int = 64
     quantile: float = 0.9999
-    retry_after: int = 1

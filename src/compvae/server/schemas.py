@@ -1,10 +1,12 @@
-"""What requests hold.  Strict: no text for a number, no NaN, nothing unknown; the handler never echoes what came."""
+"""What requests and answers hold.  Strict: no text for a number, no NaN, nothing unknown; what came is never echoed."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from compvae.composing.walks import MAX_KEYS
 
 __all__ = [
     "EditIn", "EditOut", "EditStep", "Encoding", "ErrorOut", "InferIn", "InferOut", "ModelOut", "ModelsOut", "PartsIn",
@@ -16,8 +18,9 @@ MAX_RUNS = 1000
 
 Name = Annotated[str, Field(min_length=1, max_length=60)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
-Whole = Annotated[int, BeforeValidator(lambda value: _whole(value))]
-Count = Annotated[Whole, Field(ge=0, le=10**9)]
+AsWhole = BeforeValidator(lambda value: _whole(value))  # behind the limits of a number: before them, it hides them
+Count = Annotated[int, Field(ge=0, le=10**9), AsWhole]
+Rows = Annotated[int, Field(ge=1, le=10**6), AsWhole]
 PartIn = Annotated[dict[Name, str | int | Number], Field(max_length=10)]
 PartsIn = Annotated[
     dict[Name, Count] | list[PartIn],
@@ -29,7 +32,7 @@ PartsIn = Annotated[
 ]
 ContextIn = Annotated[dict[Name, str | int | Number | None], Field(max_length=10)]
 Wholes = list[Number] | list[list[Number]] | list[list[list[Number]]]
-Seed = Annotated[Whole, Field(ge=0, le=MAX_SEED, description="Decides everything random.")]
+Seed = Annotated[int, Field(ge=0, le=MAX_SEED, description="Decides everything random."), AsWhole]
 Encoding = Literal["list", "base64", "npz", "csv"]
 Event = Literal["peak", "energy", "ramp"]
 
@@ -56,10 +59,10 @@ class _Asked(_In):
 class SampleIn(_Asked):
     """n wholes ~ p(x | parts)."""
 
-    n: Whole = Field(32, ge=1, le=10**6)
+    n: Rows = 32
     noise: bool = Field(True, description="With the observation noise.")
     by_part: bool = Field(False, description="Latents belong to parts: with one seed, what is not changed stays.")
-    keys: list[Annotated[Whole, Field(ge=0, lt=100_000)]] | None = Field(
+    keys: list[Annotated[int, Field(ge=0, lt=MAX_KEYS), AsWhole]] | None = Field(
         None, max_length=MAX_RUNS, description="Identities of the parts, in their order; with by_part."
     )
 
@@ -73,7 +76,7 @@ class SampleIn(_Asked):
 class TruthIn(_Asked):
     """n exact wholes, where the true process is known."""
 
-    n: Whole = Field(1, ge=1, le=10**6)
+    n: Rows = 1
 
 
 class InferIn(_Asked):
@@ -106,7 +109,9 @@ class EditIn(InferIn):
     """Take parts of one observed whole away, put others in, step by step."""
 
     edits: list[EditStep] = Field(default_factory=list, max_length=MAX_RUNS)
-    n: Whole = Field(0, ge=0, le=10**6, description="Draws of the edited whole, beside its mean.")
+    n: Annotated[int, Field(ge=0, le=10**6), AsWhole] = Field(
+        0, description="Draws of the edited whole, beside its mean."
+    )
     noise: bool = Field(False, description="Draws with the observation noise.")
 
 
@@ -115,7 +120,7 @@ class TailIn(_Asked):
 
     event: Event = "peak"
     quantile: float = Field(0.99, gt=0, lt=1)
-    n: Whole = Field(32, ge=1, le=10**6)
+    n: Rows = 32
     noise: bool = True
     method: Literal["auto", "rejection", "subset", "importance"] = "auto"
 

@@ -3,14 +3,14 @@
 const LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95];
 
 // The quantiles of rows at each place: LEVELS.length arrays.
-export function quantiles(rows, levels = LEVELS) {
+function quantiles(rows) {
   const length = rows[0].length;
-  const out = levels.map(() => new Float64Array(length));
+  const out = LEVELS.map(() => new Float64Array(length));
   const column = new Float64Array(rows.length);
   for (let t = 0; t < length; t++) {
     for (let r = 0; r < rows.length; r++) column[r] = rows[r][t];
     column.sort();
-    levels.forEach((level, i) => {
+    LEVELS.forEach((level, i) => {
       const at = level * (rows.length - 1);
       const low = Math.floor(at);
       out[i][t] = column[low] + (at - low) * ((column[low + 1] ?? column[low]) - column[low]);

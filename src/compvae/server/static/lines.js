@@ -58,9 +58,7 @@ function edit(model, n, head) {
   const verbs = (step) =>
     step.remove && step.add ? `.replace(${list(step.remove)}, ${list(step.add)})` : step.remove ? `.remove(${list(step.remove)})` : `.add(${list(step.add)})`;
   const now = edited(model, parts, state.edits);
-  const left = (some, others) => net(model, some, others);
-  const kept = now.filter((p) => !p.added);
-  const gone = left(parts, kept), came = now.filter((p) => p.added);
+  const gone = without(parts, now.filter((p) => !p.added)), came = now.filter((p) => p.added);
   const noise = state.noise ? ", noise=True" : "";
   return {
     python:
@@ -79,8 +77,6 @@ function edit(model, n, head) {
 }
 
 // What of some is not among the others, run by run.
-function net(model, some, others) {
-  return some
-    .map((p, index) => ({ ...p, count: p.count - (others.find((o) => o.key === p.key)?.count ?? 0), index }))
-    .filter((p) => p.count > 0);
+function without(some, others) {
+  return some.map((p) => ({ ...p, count: p.count - (others.find((o) => o.key === p.key)?.count ?? 0) })).filter((p) => p.count > 0);
 }

@@ -30,8 +30,7 @@ const contextIn = () => (model.context.length ? state.context : null);
 function request() {
   const base = { model: model.name, context: contextIn(), seed: state.seed };
   if (state.mode === "edit") {
-    const dicts = (parts) => parts.map((p) => (model.countable ? { ...p.kind, count: p.count } : { ...p.kind, ...p.place }));
-    const edits = state.edits.map((e) => ({ ...(e.remove && { remove: dicts(e.remove) }), ...(e.add && { add: dicts(e.add) }) }));
+    const edits = state.edits.map((e) => ({ ...(e.remove && { remove: toDicts(model, e.remove) }), ...(e.add && { add: toDicts(model, e.add) }) }));
     return ["edit", { ...base, parts: toDicts(model, state.observed.parts), drawn: state.observed.drawn, edits, n: drawsOf(), noise: state.noise }];
   }
   const parts = toDicts(model, state.parts);

@@ -3,8 +3,7 @@
 // A part is {kind: {attribute: category}, place: {attribute: number}, count, key}: parts without a place are counted,
 // parts with one stand for themselves and keep their key, and with it their latent, when they move.
 
-export const MODES = ["compose", "edit", "tail"];
-const MAX_SEED = Number.MAX_SAFE_INTEGER;
+const MODES = ["compose", "edit", "tail"];
 
 export const state = { model: "", mode: "compose", parts: [], context: {}, seed: 0, noise: false, view: "fan", observed: null, edits: [], event: "peak", level: 1 };
 
@@ -115,4 +114,4 @@ function readObserved(model, { observed, edits }) {
   }
 }
 
-export const newSeed = () => Math.floor(Math.random() * 2 ** 31) % MAX_SEED;
+export const newSeed = () => Math.floor(Math.random() * 2 ** 31);
