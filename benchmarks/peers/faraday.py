@@ -52,16 +52,21 @@ def train(x: torch.Tensor, label: torch.Tensor, minutes: float, batch: int) -> A
 
 
 @torch.no_grad()
-def draw(vae: Any, x: torch.Tensor, label: torch.Tensor, components: int, n: int, seed: int) -> tuple[Any, Any]:
-    """n draws, standardised, with their labels, by a mixture over codes and labels."""
+def mixture_of(vae: Any, x: torch.Tensor, label: torch.Tensor, components: int, seed: int) -> Any:
+    """A mixture over codes and labels.  x: (n, T), standardised.  label: (n, 1)."""
     from sklearn.mixture import GaussianMixture  # type: ignore[import-untyped]
 
     code = vae.encode(torch.cat([x, label], 1))
     mixture = GaussianMixture(components, covariance_type="full", random_state=seed, reg_covar=1e-5)
-    mixture.fit(torch.cat([code, label], 1).numpy().astype(np.float64))
+    return mixture.fit(torch.cat([code, label], 1).numpy().astype(np.float64))
+
+
+@torch.no_grad()
+def draw(vae: Any, mixture: Any, labels: int, n: int) -> tuple[Any, Any]:
+    """At most n draws, standardised, with their labels: those whose label is one of 0..labels - 1."""
     drawn = torch.from_numpy(mixture.sample(n)[0]).float()
     kind = drawn[:, -1:].round()
-    allowed = (kind[:, 0] >= label.min()) & (kind[:, 0] <= label.max())
+    allowed = (kind[:, 0] >= 0) & (kind[:, 0] < labels)
     drawn, kind = drawn[allowed], kind[allowed]
     return vae.decode(torch.cat([drawn[:, :-1], kind], 1)).numpy(), kind[:, 0].long().numpy()
 
@@ -83,7 +88,8 @@ def main() -> None:
     names, label = np.unique(profile, return_inverse=True)
     mean, spread = float(kw.mean()), float(kw.std())
     x, kinds = torch.from_numpy((kw - mean) / spread), torch.from_numpy(label)[:, None].float()
-    drawn, kind = draw(train(x, kinds, args.minutes, args.batch), x, kinds, args.components, args.n, args.seed)
+    vae = train(x, kinds, args.minutes, args.batch)
+    drawn, kind = draw(vae, mixture_of(vae, x, kinds, args.components, args.seed), len(names), args.n)
     np.savez(args.out, x=(drawn * spread + mean).astype(np.float32), profile=names[kind])
     print(f"{len(drawn):,} draws of {len(names)} profiles are in {args.out}")
 
