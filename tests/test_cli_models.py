@@ -311,6 +311,29 @@ def test_help_does_not_import_torch_and_every_command_shows_an_example() -> None
         assert f"compvae {name} " in " ".join(said.split())
 
 
+COMMANDS = (
+    "problems",
+    "train",
+    "sample",
+    "infer",
+    "edit",
+    "tail",
+    "evaluate",
+    "report",
+    "serve",
+    "bench",
+    "data",
+    "plan",
+)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_json_and_seed(name: str) -> None:
+    code, said, _ = call(name, "--help")
+    assert code == 0
+    assert all(f"  {flag} " in said for flag in ("--help", "--json", "--seed"))
+
+
 # -- junk ------------------------------------------------------------------------------------------------------------
 
 VALUES = (

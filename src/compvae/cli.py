@@ -16,7 +16,7 @@ from compvae.commands.data import data
 from compvae.commands.evaluate import evaluate
 from compvae.commands.generating import sample, tail
 from compvae.commands.observing import edit, infer
-from compvae.commands.options import AsJson, tell
+from compvae.commands.options import AsJson, NoSeed, tell
 from compvae.commands.plan import plan
 from compvae.commands.report import report
 from compvae.commands.serve import serve
@@ -49,7 +49,7 @@ def _root() -> None:
 
 
 @app.command()
-def problems(as_json: AsJson = False) -> None:
+def problems(seed: NoSeed = 0, as_json: AsJson = False) -> None:
     """List the problems that come with the package: parts, shape of x, presets."""
     from compvae.presets import presets_of
     from compvae.problems import PROBLEMS

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from compvae.commands.options import AsJson, tell
+from compvae.commands.options import AsJson, NoSeed, tell
 from compvae.errors import ConfigError, OutputError
 from compvae.files import reason
 
@@ -25,6 +25,7 @@ def data(
     wheel: Annotated[
         Path | None, typer.Option(help="A wheel that is here already; its hash is checked all the same.")
     ] = None,
+    seed: NoSeed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Fetch public meter data: compvae data citylearn --out data/citylearn

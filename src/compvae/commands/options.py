@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from compvae.texts import Compositions
 
 __all__ = [
-    "FORMS", "AddedText", "AsJson", "ContextText", "DataFile", "ModelName", "Noise", "OutFile", "PartsText",
+    "FORMS", "AddedText", "AsJson", "ContextText", "DataFile", "ModelName", "NoSeed", "Noise", "OutFile", "PartsText",
     "RemovedText", "Seed", "ShowProgress", "context_of", "load_model", "parts_json", "parts_of", "tell",
 ]  # fmt: skip
 
@@ -40,6 +40,7 @@ DataFile = Annotated[Path, typer.Option("--data", help="Observed wholes: .npz (a
 OutFile = Annotated[Path | None, typer.Option("--out", help="File to write: .npz, .csv or .parquet.")]
 Noise = Annotated[bool, typer.Option("--noise/--no-noise", help="With or without the observation noise.")]
 Seed = Annotated[int, typer.Option(callback=_checked_seed, help="Decides everything random.")]
+NoSeed = Annotated[int, typer.Option("--seed", callback=_checked_seed, help="As every command has it; not used here.")]
 ShowProgress = Annotated[bool, typer.Option("--progress", help="Tell how far it is, also without a terminal.")]
 
 

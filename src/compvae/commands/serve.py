@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from compvae.commands.options import AsJson
+from compvae.commands.options import AsJson, NoSeed
 
 __all__ = ["serve"]
 
@@ -25,6 +25,7 @@ def serve(
     ] = None,
     allow_host: Annotated[list[str] | None, typer.Option(help="Another name of this server, behind a proxy.")] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page.")] = False,
+    seed: NoSeed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Serve models: a page to play with, an API, everything on this machine.  Ends with Ctrl-C.
