@@ -84,8 +84,8 @@ def correlations(logits: Tensor, members: Members) -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
-class _Correlated(PartsGaussian):
-    """What both correlated families hold.
+class _Repelled(PartsGaussian):
+    """What both families with rho hold: parts that repel each other, so that their sum varies less than they do.
 
     mean, scale, rho: (B, K, D), rho 0 where padded.  log_slack: ln(1 - R), (B, G, D).
     """
@@ -97,7 +97,7 @@ class _Correlated(PartsGaussian):
     log_slack: Tensor
 
     @classmethod
-    def of(cls, members: Members, mean: Tensor, log_variance: Tensor, logits: Tensor) -> _Correlated:
+    def of(cls, members: Members, mean: Tensor, log_variance: Tensor, logits: Tensor) -> _Repelled:
         """From a network's outputs.  mean, log_variance, logits: (B, K, D)."""
         rho, log_slack = correlations(logits, members)
         return cls(members, mean, (0.5 * log_variance).exp(), rho, log_slack)
@@ -118,7 +118,7 @@ class _Correlated(PartsGaussian):
         return self.members.sizes(self.mean.dtype) > 0
 
 
-class PaperCorrelated(_Correlated):
+class PaperCorrelated(_Repelled):
     """The paper's family.  Var(sum w) = sum_i (s_i - c)^2, c = sum_k s_k rho_k: 0 only if all s_i are equal."""
 
     @property
@@ -142,7 +142,7 @@ class PaperCorrelated(_Correlated):
         return per_row(self._unmix(deviation / self.scale) ** 2)
 
 
-class SumControlled(_Correlated):
+class SumControlled(_Repelled):
     """Our family.  Var(sum w) = (1 - R)^2 S, S = sum_j s_j^2: goes to 0 for any s."""
 
     @property

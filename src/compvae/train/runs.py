@@ -178,8 +178,8 @@ def _without_data(stored: RunConfig, options: Mapping[str, Any], directory: Path
 
 
 def _best_threads(config: RunConfig) -> int:
-    """1, or as many as there are cores: whichever does a few steps faster here and now."""
-    cores = os.cpu_count() or 1
+    """1, or as many as there are cores for this process: whichever does a few steps faster here and now."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if cores == 1:
         return 1
     return 1 if _measure(config, 1)[0] <= _measure(config, cores)[0] else cores
