@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +41,7 @@ def bench(
     """
     if out is not None and not out.absolute().parent.is_dir():
         raise OutputError(f"{out.parent} is not a directory; create it, or name another place by --out")
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or torch's profiler speaks on stderr; read when torch is imported
     from compvae.bench import Scope, about, chosen, document, measure, table
 
     scope, names = Scope(rounds, quick, seed), chosen(only)
