@@ -6,6 +6,8 @@ import json
 import math
 import os
 import pickle
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -272,3 +274,28 @@ def test_a_file_instead_of_a_directory_is_refused(tmp_path):
     (tmp_path / "model.bin").write_bytes(b"x")
     with pytest.raises(ModelFileError, match=r"neither a shipped model .* nor a directory"):
         compvae.load(tmp_path / "model.bin")
+
+
+def test_a_network_that_no_memory_holds_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Model(CompVAE(tiny_config())).save(tmp_path / "model")
+
+    def full(config: ModelConfig) -> CompVAE:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(CompVAE, "unfilled", full)
+    with pytest.raises(ModelFileError, match=r"config\.json asks for more memory than there is"):
+        Model.load(tmp_path / "model")
+
+
+def test_a_network_without_values_has_the_names_and_shapes_of_one_with_them() -> None:
+    state = torch.random.get_rng_state()
+    empty = CompVAE.unfilled(tiny_config()).state_dict()
+    assert torch.equal(torch.random.get_rng_state(), state)  # nothing was drawn
+    assert {n: t.shape for n, t in empty.items()} == {
+        n: t.shape for n, t in CompVAE(tiny_config()).state_dict().items()
+    }
+
+
+def test_loading_a_model_does_not_import_the_compiler_of_torch() -> None:
+    code = "import compvae, sys; compvae.load('sines'); sys.exit('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

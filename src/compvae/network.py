@@ -5,8 +5,11 @@ Assembly only: the pieces live in prior, posterior and decoder; the configuratio
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from compvae.batch import Parts
 from compvae.config import ModelConfig
@@ -20,6 +23,19 @@ from compvae.prior.given_context import ContextPrior
 from compvae.scale import beside, size_scale
 
 __all__ = ["CompVAE"]
+
+
+class _Unfilled(TorchFunctionMode):
+    """No tensor is filled with random numbers in place; every other call goes its way."""
+
+    FILLING = (Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """func, or the tensor it would fill as it is."""
+        named = kwargs or {}
+        if func in self.FILLING:
+            return args[0] if args else named["tensor"]  # nn.init gives it by name
+        return func(*args, **named)
 
 
 class CompVAE(nn.Module):
@@ -38,6 +54,15 @@ class CompVAE(nn.Module):
         """A model whose initial weights depend on the seed alone; torch's global generator is left as it was."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
+            return cls(config)
+
+    @classmethod
+    def unfilled(cls, config: ModelConfig) -> CompVAE:
+        """Names and shapes, for weights that are assigned: memory that nobody wrote to is not taken.
+
+        Not on the meta device: the little arithmetic of some layers there makes torch import its compiler, 2 s.
+        """
+        with _Unfilled():
             return cls(config)
 
     @staticmethod

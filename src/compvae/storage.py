@@ -82,11 +82,18 @@ def load_network(directory: str | os.PathLike[str]) -> tuple[CompVAE, Provenance
         config = ModelConfig.read(contents["model"], f"{source / CONFIG}, model")
     except ConfigError as error:
         raise ModelFileError(str(error)) from None
-    with torch.device("meta"):  # names and shapes alone, nothing is allocated
-        network = CompVAE(config)
+    network = _unfilled(config, source / CONFIG)
     shapes = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     network.load_state_dict(_read_weights(source / WEIGHTS, shapes, contents["weights_sha256"]), assign=True)
     return network.eval(), Provenance(contents["problem"], contents["settings"], contents["notes"])
+
+
+def _unfilled(config: ModelConfig, source: Path) -> CompVAE:
+    """The network in names and shapes.  source: where the configuration stands, for the complaint."""
+    try:
+        return CompVAE.unfilled(config)
+    except (RuntimeError, MemoryError):  # what torch raises where there is not so much memory
+        raise ModelFileError(f"{source} asks for more memory than there is; the file is damaged, or not ours") from None
 
 
 def _path(directory: str | os.PathLike[str]) -> Path:

@@ -104,8 +104,7 @@ def parameters_of(network: torch.nn.Module) -> int:
 
 
 def _size(config: ModelConfig) -> int:
-    with torch.device("meta"):
-        return parameters_of(CompVAE(config))
+    return parameters_of(CompVAE.unfilled(config))
 
 
 def _of_width(problem: Problem, width: int) -> ModelConfig:

@@ -20,7 +20,7 @@ from compvae.context import context_size
 from compvae.decoder.base import Decoder
 from compvae.distributions import Normal, raised, soft_floor
 from compvae.distributions.dense import Linearised
-from compvae.nn.residual import Skipped, residual_stack
+from compvae.nn.residual import Skipped, residual_stack, white
 from compvae.scale import beside, size_scale
 
 __all__ = ["LinkedDecoder"]
@@ -56,7 +56,7 @@ class LinkedDecoder(Decoder):
         self.points = 1 if own.link == "joint" else values
         spread = 1 / math.sqrt(config.latent.w)
         rows = self.points * own.features
-        self.loading = nn.Parameter(torch.randn(config.n_blocks, config.latent.w, rows) * spread)
+        self.loading = nn.Parameter(white(config.n_blocks, config.latent.w, rows) * spread)
         # z above the parts carries what the context says; beside the link it would be said twice, or not at all
         told = 0 if config.latent.z_place == "above" else config.latent.z + context_size(config.context)
         outputs = (1 if own.part_noise else 2) * values // self.points

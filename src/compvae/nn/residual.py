@@ -7,12 +7,18 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from compvae.errors import ConfigError
 
-__all__ = ["Residual", "Skipped", "mlp", "residual_stack"]
+__all__ = ["Residual", "Skipped", "mlp", "residual_stack", "white"]
+
+
+def white(*shape: int) -> Tensor:
+    """N(0, 1) of this shape, filled in place, so that ``CompVAE.unfilled`` can leave it out."""
+    return torch.empty(shape).normal_()
 
 
 class Residual(nn.Module):

@@ -13,7 +13,7 @@ from compvae.batch import PaddedParts, Parts
 from compvae.config import ModelConfig, ZNetworkConfig
 from compvae.distributions import Members, Normal, PartsGaussian, raised, soft_floor
 from compvae.distributions.dense import Correlated
-from compvae.nn.residual import residual_stack
+from compvae.nn.residual import residual_stack, white
 from compvae.noise import NormalSource, Still
 from compvae.prior.base import PartPrior, PriorStatistics
 from compvae.prior.mixture import PartMixture
@@ -36,7 +36,7 @@ class TablePrior(PartPrior):
         super().__init__()
         self.config = config
         shape = (config.parts.n_kinds, config.latent.w)
-        mean = config.prior.centre + config.prior.spread * torch.randn(shape)
+        mean = config.prior.centre + config.prior.spread * white(*shape)
         if config.prior.fit == "gradient":
             self.mean, self.log_variance = nn.Parameter(mean), nn.Parameter(torch.zeros(shape))
         else:

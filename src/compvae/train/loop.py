@@ -134,8 +134,7 @@ class Trainer:
         """The model a user gets: the average where one is kept, in evaluation mode."""
         if not self.average:
             return self.model.eval()
-        with torch.device("meta"):
-            model = CompVAE(self.config.model)
+        model = CompVAE.unfilled(self.config.model)
         model.load_state_dict(self.average, assign=True)
         return model.eval()
 
