@@ -14,6 +14,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from compvae.figures.style import LINES, TRUTH, canvas, legend_above, styled
 from picture import svg_of
@@ -40,12 +41,18 @@ def table(rows: Rows) -> str:
     return "\n".join(lines)
 
 
-def plotted(axis: Axes, curves: dict[str, dict[int, float]], across: str, up: str) -> None:
-    """Curves by name, each by what stands on the axis across."""
+def plotted(axis: Axes, curves: dict[str, dict[int, float]], across: str, up: str, *limits: float) -> None:
+    """Curves by name, each by what stands on the axis across.  limits: of the axis up, powers of ten."""
     for (name, curve), colour in zip(curves.items(), LINES, strict=False):
         sizes = sorted(curve)
         axis.plot(sizes, [curve[size] for size in sizes], "o-", color=colour, markersize=3, label=name)
     axis.set(xscale="log", yscale="log", xlabel=across, ylabel=up)
+    if limits:
+        axis.set_ylim(*limits)
+    axis.xaxis.set_major_locator(LogLocator(numticks=5))
+    for one in (axis.xaxis, axis.yaxis):
+        one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+        one.set_minor_formatter(NullFormatter())
     axis.grid(color=TRUTH, alpha=0.25, linewidth=0.4)
     legend_above(axis)
 
@@ -67,10 +74,10 @@ def figure(rows: Rows) -> Figure:
             by_size.setdefault(found[1], {})[int(found[3])] = seconds(row)
         elif found := BY_NUMBER.fullmatch(row["case"]):
             by_number.setdefault(found[1], {})[int(found[2])] = int(found[2]) / seconds(row)
-    plotted(axes[0, 0], step, "K", "seconds a training step")
-    plotted(axes[0, 1], memory, "K", "peak memory (MB)")
-    plotted(axes[1, 0], by_size, "K", "seconds for 1,000 wholes")
-    plotted(axes[1, 1], by_number, "wholes in a call", "wholes a second")
+    plotted(axes[0, 0], step, "K", "seconds a training step", 0.01, 10)
+    plotted(axes[0, 1], memory, "K", "peak memory (MB)", 100, 10_000)
+    plotted(axes[1, 0], by_size, "K", "seconds for 1,000 wholes", 0.01, 1)
+    plotted(axes[1, 1], by_number, "wholes in a call", "wholes a second", 10, 100_000)
     return drawn
 
 
