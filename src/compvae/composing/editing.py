@@ -27,6 +27,8 @@ from compvae.noise import Noise, Still
 
 __all__ = ["Edited", "Group", "Known", "bridge", "edited", "redrawn"]
 
+KEPT = 32  # batches whose posterior is kept: 1,024 wholes
+
 
 @dataclass(frozen=True)
 class Group:
@@ -62,14 +64,14 @@ class Edited:
 
 
 Known = dict[int, Inferred | ZInferred]
-"""What was found last that does not hang on a draw, under the key of its batch."""
+"""What was found last that does not hang on a draw, under the keys of the batches."""
 
 
 @torch.no_grad()
 def redrawn(model: CompVAE, batch: Batch, noise: Noise, draws: int, known: Known, key: int) -> Inferred:
     """The latents of each whole in every draw, rows draw by draw.  noise: of all of them.
 
-    What hangs on x alone is found once for all draws and kept in ``known``, that of one batch at a time: q(w | x)
+    What hangs on x alone is found once for all draws and kept in ``known``, that of KEPT batches: q(w | x)
     without z, q(z | x) with z above the parts.  q(w | x, z) hangs on the draw of z, q(z | x, W) below W on that of W.
     """
     place, rows = model.config.latent.z_place, torch.arange(len(batch))
@@ -77,7 +79,8 @@ def redrawn(model: CompVAE, batch: Batch, noise: Noise, draws: int, known: Known
     if place == "below":
         return infer(model, repeated, noise)
     if key not in known:
-        known.clear()
+        while len(known) >= KEPT:
+            known.pop(next(iter(known)))
         known[key] = (infer if place == "none" else infer_z)(model, batch, Still(len(batch)))
     once, of_draws = known[key], [noise.at(rows + draw * len(batch)) for draw in range(draws)]
     if isinstance(once, ZInferred):
