@@ -9,6 +9,9 @@ No encoder, and so no amortisation gap, no drift between encoder and prior, and 
 of its training range.  Gradients of the bound do not run through q: at the bound's maximum over q they need not.  While
 the KL is warmed up, the residuals weigh 1 / its weight, so that q stays that maximum and unused latents are found
 before they can be pruned.  Steps that do not climb are taken back, whole by whole.
+
+Two parts that do nearly the same (sites of one colour side by side) make a second peak.  Outside training, a whole that
+is badly explained at the first is climbed again from two other starts, and the highest peak counts.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ from compvae.posterior.climbing import EVAL_FACTOR, Place, climb
 from compvae.posterior.factor import Above, factor_at_peak
 
 __all__ = ["NewtonPosterior"]
+
+BADLY = 1.0  # misfit of a whole beyond which it is climbed again: more than its noise explains
 
 
 class NewtonPosterior(Posterior):
@@ -61,12 +66,20 @@ class NewtonPosterior(Posterior):
 
         wide = x.shape[1] < prior.mean[0].numel()  # fewer values than coordinates: the precision is never built
 
-        def look(v: Tensor) -> _Place:
-            seen = given.linearise(prior.mean + deviation * v.view_as(prior.mean).to(prior.mean.dtype), pixels)
-            return (_Wide if wide else _Place).of(v, x, seen, deviation.flatten(1), weight)
+        def linearised(v: Tensor) -> Linearised:
+            return given.linearise(prior.mean + deviation * v.view_as(prior.mean).to(prior.mean.dtype), pixels)
 
+        def look(v: Tensor) -> _Place:
+            return (_Wide if wide else _Place).of(v, x, linearised(v), deviation.flatten(1), weight)
+
+        rounds, rounding = self._rounds(), torch.finfo(prior.mean.dtype).eps
         start = torch.zeros_like(prior.mean, dtype=torch.float64).flatten(1)
-        peak = climb(look, start, self._rounds(), torch.finfo(prior.mean.dtype).eps)
+        peak = climb(look, start, rounds, rounding)
+        if not (self.training or self.of_sum):  # parts one by one: there may be several peaks
+            badly = _misfit(x, linearised(peak.at)) > BADLY
+            for side in (1.0, -1.0) if badly.any() else ():
+                other = climb(look, _apart(start, side), rounds, rounding)
+                peak = other.where(badly & (other.cost < peak.cost), peak)
         found = ObservedNormal if wide else DenseNormal
         return found(prior, peak.at.to(prior.mean.dtype), peak.seen)
 
@@ -82,6 +95,17 @@ class NewtonPosterior(Posterior):
         if not self.own.pixels or not self.training:
             return None
         return given.noise.permutation("pixels/newton", given.n_pixels)[: self.own.pixels]
+
+
+def _misfit(x: Tensor, seen: Linearised) -> Tensor:
+    """Mean of (x - mean)^2 / variance over the values of a whole, about 1 where it is explained, (B,).  x: (B, N)."""
+    return ((x - seen.mean) ** 2 / seen.variance).mean(1)
+
+
+def _apart(start: Tensor, side: float) -> Tensor:
+    """Neighbours on either side of their priors, side (1, -1, 1, ..): one start for all wholes.  start: (B, D)."""
+    sign = 1 - 2 * (torch.arange(start.shape[1], device=start.device) % 2)
+    return start + side * sign.to(start.dtype)
 
 
 class _Place(Place):
