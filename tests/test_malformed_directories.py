@@ -22,7 +22,7 @@ from compvae import problems
 from compvae.config import CollapsedConfig, LatentConfig, LinkedConfig, ModelConfig
 from compvae.errors import ModelFileError
 from compvae.model import Model
-from compvae.network import CompVAE
+from compvae.network import CompVAE, unfilled_network
 from junk import PLAIN, WORDS, assert_readable, assert_refused, follow, paths_of
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -282,14 +282,14 @@ def test_a_network_that_no_memory_holds_is_refused(tmp_path: Path, monkeypatch: 
     def full(config: ModelConfig) -> CompVAE:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(CompVAE, "unfilled", full)
+    monkeypatch.setattr("compvae.storage.unfilled_network", full)
     with pytest.raises(ModelFileError, match=r"config\.json asks for more memory than there is"):
         Model.load(tmp_path / "model")
 
 
 def test_a_network_without_values_has_the_names_and_shapes_of_one_with_them() -> None:
     state = torch.random.get_rng_state()
-    empty = CompVAE.unfilled(tiny_config()).state_dict()
+    empty = unfilled_network(tiny_config()).state_dict()
     assert torch.equal(torch.random.get_rng_state(), state)  # nothing was drawn
     assert {n: t.shape for n, t in empty.items()} == {
         n: t.shape for n, t in CompVAE(tiny_config()).state_dict().items()

@@ -140,6 +140,11 @@ class Shared:
         start = torch.full((self.size,), len(self.group), device=self.group.device)
         return start.scatter_reduce_(0, self.group, rows, "amin")
 
+    def repeated(self, draws: int) -> Shared:
+        """The groups of the same wholes once for each draw, draw by draw; each draw has a z of its own."""
+        offsets = torch.arange(draws, device=self.group.device)[:, None] * self.size
+        return Shared((self.group + offsets).flatten(), draws * self.size)
+
     def total(self, value: Tensor) -> Tensor:
         """Sum over the wholes of each group.  value: (B, D) -> (G, D)."""
         return value.new_zeros(self.size, *value.shape[1:]).index_add_(0, self.group, value)

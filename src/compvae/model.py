@@ -21,15 +21,17 @@ from compvae.checks import allocate, at_least_one, number_array
 from compvae.composing.composition import Composition
 from compvae.composing.generation import Tile
 from compvae.composing.live import Live
-from compvae.config import ModelConfig
 from compvae.context import encode_context
 from compvae.errors import DataError, PartsError
-from compvae.network import CompVAE
+from compvae.network import Network
 from compvae.noise import Noise
 from compvae.objective import elbo, importance_bound
 from compvae.parts import Multiset, PartsBatch, PartsSchema
+from compvae.parts_distribution import PartsDistribution
 from compvae.storage import Provenance, load_network, save_network
 from compvae.tails import Event, Goal, TailSample, Whitened, tail
+from compvae.transport.config import AnyModelConfig
+from compvae.transport.network import Transport
 
 __all__ = ["Model", "Ranking", "Terms"]
 
@@ -40,11 +42,14 @@ Context = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms of the bound in nats, for each x: total = x - w - z  <=  ln p(x | parts).  A float each for a single x."""
+    """Terms of the bound in nats, for each x: total = x - w - z  <=  ln p(x | parts).  A float each for a single x.
 
-    w: np.ndarray | float
-    z: np.ndarray | float
-    x: np.ndarray | float
+    An invertible model has no such terms, they are None: its total is ln p(x | parts) itself.
+    """
+
+    w: np.ndarray | float | None
+    z: np.ndarray | float | None
+    x: np.ndarray | float | None
     total: np.ndarray | float
 
 
@@ -72,7 +77,7 @@ class Ranking:
 class Model:
     """A trained model and what can be done with it."""
 
-    def __init__(self, network: CompVAE, provenance: Provenance | None = None) -> None:
+    def __init__(self, network: Network, provenance: Provenance | None = None) -> None:
         self.network = network.eval()
         self.provenance = provenance or Provenance()
 
@@ -86,7 +91,7 @@ class Model:
         return save_network(directory, self.network, self.provenance)
 
     @property
-    def config(self) -> ModelConfig:
+    def config(self) -> AnyModelConfig:
         """How the model is built."""
         return self.network.config
 
@@ -170,7 +175,7 @@ class Model:
         seed: int = 0,
         samples: int = 64,
     ) -> Ranking:
-        """ln p(x | candidate) for each candidate composition, by the importance-weighted bound.  x: (*shape)."""
+        """ln p(x | candidate) for each candidate composition, as :meth:`log_prob` gives it.  x: (*shape)."""
         if isinstance(candidates, str | bytes | Mapping) or not isinstance(candidates, Sequence) or not candidates:
             raise PartsError("candidates must be a list of compositions, one or more")
         values, single = self._wholes(x)
@@ -180,9 +185,7 @@ class Model:
         for index, candidate in enumerate(candidates):
             one = self.parts.parse(candidate, f"candidates[{index}]").canonical()
             batch = Batch(values, collate([one]), self._context(context, 1))
-            bounds.append(
-                float(importance_bound(self.network, batch, Noise(seed, 1), at_least_one(samples, "samples")))
-            )
+            bounds.append(float(self._log_prob(batch, seed, samples)[0]))
         return Ranking.of(bounds)
 
     @torch.no_grad()
@@ -199,6 +202,8 @@ class Model:
         parts: one composition for all, or a :class:`PartsBatch` with one for each row.
         shared: (n,) ids; rows with equal ids have one z, whose KL is split equally over them.
         """
+        if isinstance(self.network, Transport):
+            return Terms(None, None, None, self.log_prob(x, parts, context=context, shared=shared))
         batch, _, single = self._batch(x, parts, context, shared)
         bounds = [elbo(self.network, tile, Noise(seed, rows)) for rows, tile in _tiles(batch)]
         terms = [
@@ -206,6 +211,51 @@ class Model:
             for name in ("w", "z", "x", "total")
         ]
         return Terms(*(float(term[0]) if single else term for term in terms))
+
+    @property
+    def exact_log_prob(self) -> bool:
+        """Whether :meth:`log_prob` is exact for the model, not a bound or an estimate."""
+        return isinstance(self.network, Transport) and self.network.exact
+
+    @torch.no_grad()
+    def log_prob(
+        self,
+        x: np.ndarray,
+        parts: object,
+        *,
+        context: Context | Sequence[Context | None] | None = None,
+        shared: Sequence[object] | np.ndarray | None = None,
+        seed: int = 0,
+        samples: int = 64,
+    ) -> np.ndarray | float:
+        """ln p(x | parts) in nats: a float for a single x, (n,) otherwise.
+
+        Args:
+            x: one whole, (*shape), or several, (n, *shape).
+            parts: one composition for all, or a :class:`PartsBatch` with one for each row.
+            context: what is observed of the wholes, one dict or one for each row.
+            shared: (n,) ids; rows with equal ids have one z: theirs is the joint density, split equally over them.
+            seed: of the draws that the bound of a structured model is computed from.
+            samples: how many; an invertible model needs none.
+        """
+        batch, _, single = self._batch(x, parts, context, shared)
+        found = torch.cat([self._log_prob(tile, seed, samples) for _, tile in _tiles(batch)])[: len(batch)].numpy()
+        return float(found[0]) if single else found
+
+    def _log_prob(self, batch: Batch, seed: int, samples: int) -> Tensor:
+        """ln p(x | parts), (B,): exact, or the importance-weighted bound."""
+        if isinstance(self.network, Transport):
+            return self.network.log_prob(batch)
+        return importance_bound(self.network, batch, Noise(seed, len(batch)), at_least_one(samples, "samples"))
+
+    def distribution(self, parts: object, context: Context | None = None) -> PartsDistribution:
+        """p(x | parts, context) as torch.distributions has it: ``sample``, ``log_prob``, ``mean``, ``stddev``."""
+        schema = self.parts.parse(parts)
+        return PartsDistribution(
+            self.shape,
+            lambda n, seed: torch.from_numpy(self.sample(schema, n, seed, context)),
+            lambda x: torch.as_tensor(self.log_prob(x.numpy(), schema, context=context)),
+        )
 
     def _batch(
         self,

@@ -21,8 +21,10 @@ from compvae.posterior import build_posterior
 from compvae.prior import ZPrior, build_prior, members_of
 from compvae.prior.given_context import ContextPrior
 from compvae.scale import beside, size_scale
+from compvae.transport.config import AnyModelConfig, TransportConfig
+from compvae.transport.network import Transport
 
-__all__ = ["CompVAE"]
+__all__ = ["CompVAE", "Network", "build_network", "seeded_network", "unfilled_network"]
 
 
 class _Unfilled(TorchFunctionMode):
@@ -51,19 +53,10 @@ class CompVAE(nn.Module):
 
     @classmethod
     def seeded(cls, config: ModelConfig, seed: int) -> CompVAE:
-        """A model whose initial weights depend on the seed alone; torch's global generator is left as it was."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return cls(config)
-
-    @classmethod
-    def unfilled(cls, config: ModelConfig) -> CompVAE:
-        """Names and shapes, for weights that are assigned: memory that nobody wrote to is not taken.
-
-        Not on the meta device: the little arithmetic of some layers there makes torch import its compiler, 2 s.
-        """
-        with _Unfilled():
-            return cls(config)
+        """A model whose initial weights depend on the seed alone."""
+        network = seeded_network(config, seed)
+        assert isinstance(network, cls)
+        return network
 
     @staticmethod
     def _z_prior(config: ModelConfig) -> ZPrior | ContextPrior | None:
@@ -105,3 +98,27 @@ class CompVAE(nn.Module):
 def _told(context: Tensor | None, like: Tensor) -> Tensor:
     """Context as the networks take it, (B, E), E = 0 where the model has none."""
     return like.flatten(1)[:, :0] if context is None else context.to(like.dtype)
+
+
+Network = CompVAE | Transport
+
+
+def build_network(config: AnyModelConfig) -> Network:
+    """The network that a configuration describes."""
+    return Transport(config) if isinstance(config, TransportConfig) else CompVAE(config)
+
+
+def seeded_network(config: AnyModelConfig, seed: int) -> Network:
+    """A network whose initial weights depend on the seed alone; torch's global generator is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build_network(config)
+
+
+def unfilled_network(config: AnyModelConfig) -> Network:
+    """Names and shapes, for weights that are assigned: memory that nobody wrote to is not taken.
+
+    Not on the meta device: the little arithmetic of some layers there makes torch import its compiler, 2 s.
+    """
+    with _Unfilled():
+        return build_network(config)

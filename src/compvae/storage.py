@@ -21,10 +21,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from compvae.config import ModelConfig
 from compvae.errors import ConfigError, ModelFileError
 from compvae.files import reason, sha256_of, sync_directory
-from compvae.network import CompVAE
+from compvae.network import Network, unfilled_network
+from compvae.transport.config import AnyModelConfig, TransportConfig, model_config_from
 
 __all__ = ["FORMAT_VERSION", "Provenance", "load_network", "save_network"]
 
@@ -46,7 +46,7 @@ class Provenance:
     notes: Mapping[str, str] = field(default_factory=dict)
 
 
-def save_network(directory: str | os.PathLike[str], network: CompVAE, provenance: Provenance) -> Path:
+def save_network(directory: str | os.PathLike[str], network: Network, provenance: Provenance) -> Path:
     """Write the three files: the directory holds the old model or the new one, never a mix."""
     target = _path(directory)
     weights = save({name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()})
@@ -74,12 +74,12 @@ def save_network(directory: str | os.PathLike[str], network: CompVAE, provenance
     return target
 
 
-def load_network(directory: str | os.PathLike[str]) -> tuple[CompVAE, Provenance]:
+def load_network(directory: str | os.PathLike[str]) -> tuple[Network, Provenance]:
     """Rebuild the network, in evaluation mode, from its directory."""
     source = _path(directory)
     contents = _read_config(source / CONFIG)
     try:
-        config = ModelConfig.read(contents["model"], f"{source / CONFIG}, model")
+        config = model_config_from(contents["model"], f"{source / CONFIG}, model")
     except ConfigError as error:
         raise ModelFileError(str(error)) from None
     network = _unfilled(config, source / CONFIG)
@@ -88,10 +88,10 @@ def load_network(directory: str | os.PathLike[str]) -> tuple[CompVAE, Provenance
     return network.eval(), Provenance(contents["problem"], contents["settings"], contents["notes"])
 
 
-def _unfilled(config: ModelConfig, source: Path) -> CompVAE:
+def _unfilled(config: AnyModelConfig, source: Path) -> Network:
     """The network in names and shapes.  source: where the configuration stands, for the complaint."""
     try:
-        return CompVAE.unfilled(config)
+        return unfilled_network(config)
     except (RuntimeError, MemoryError):  # what torch raises where there is not so much memory
         raise ModelFileError(f"{source} asks for more memory than there is; the file is damaged, or not ours") from None
 
@@ -187,7 +187,7 @@ def _read_weights(path: Path, expected: Mapping[str, tuple[int, ...]], sha256: s
     return {name: tensor.float() for name, tensor in tensors.items()}
 
 
-def _card(network: CompVAE, provenance: Provenance) -> str:
+def _card(network: Network, provenance: Provenance) -> str:
     """The model card."""
     config = network.config
     attributes = ", ".join(f"`{a.name}`" for a in config.parts.attributes)
@@ -196,7 +196,7 @@ def _card(network: CompVAE, provenance: Provenance) -> str:
         ("problem", provenance.problem or "own data"),
         ("parts", attributes),
         ("x", f"shape {tuple(config.shape)}"),
-        ("posterior, decoder, z", f"{config.posterior.kind}, {config.decoder.kind}, {config.latent.z_place}"),
+        _form(config),
         ("numbers stored", f"{parameters:,}"),
         *provenance.notes.items(),
     ]
@@ -208,3 +208,11 @@ def _card(network: CompVAE, provenance: Provenance) -> str:
         '```python\nimport compvae\n\nmodel = compvae.load("path/to/this/directory")\n```\n\n'
         "Samples are only as good as the training range they were judged in; measure relED before relying on them.\n"
     )
+
+
+def _form(config: AnyModelConfig) -> tuple[str, str]:
+    """How the model is built, in one row of the card."""
+    if isinstance(config, TransportConfig):
+        grows = "grows with K" if config.extensive else "does not grow with K"
+        return "transport", f"link {config.link}, x {grows}, {config.rank} factors a kind, {config.factors} shared"
+    return "posterior, decoder, z", f"{config.posterior.kind}, {config.decoder.kind}, {config.latent.z_place}"

@@ -28,7 +28,7 @@ from compvae.config import (
 )
 from compvae.errors import ConfigError
 from compvae.model import Model
-from compvae.network import CompVAE
+from compvae.network import CompVAE, unfilled_network
 from compvae.problems import Problem
 from compvae.train.loop import Trainer
 from compvae.train.settings import RunConfig, resolve
@@ -104,7 +104,7 @@ def parameters_of(network: torch.nn.Module) -> int:
 
 
 def _size(config: ModelConfig) -> int:
-    return parameters_of(CompVAE.unfilled(config))
+    return parameters_of(unfilled_network(config))
 
 
 def _of_width(problem: Problem, width: int) -> ModelConfig:

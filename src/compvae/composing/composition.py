@@ -18,11 +18,11 @@ from torch import Tensor
 
 from compvae.batch import Batch, Parts, collate
 from compvae.checks import allocate, at_least_one
-from compvae.composing.editing import Group, Known, edited, redrawn
-from compvae.composing.held import held_noise
+from compvae.composing.editing import Group, Known
 from compvae.composing.history import History
+from compvae.composing.wholes import wholes_after
 from compvae.errors import DataError, PartsError
-from compvae.network import CompVAE
+from compvae.network import CompVAE, Network
 from compvae.noise import Noise, Still
 from compvae.parts import Multiset, PartsBatch
 
@@ -41,10 +41,10 @@ class Observed:
     """The wholes a lineage of compositions began with.
 
     batch: parts in canonical order.  single: x had no row axis.  seed: of the lineage.
-    known: what was found last that does not hang on a draw; all edits of a lineage start from it.
+    known: what was found last that depends on no draw; all edits of a lineage start from it.
     """
 
-    network: CompVAE
+    network: Network
     batch: Batch
     single: bool
     seed: int
@@ -63,7 +63,7 @@ class Composition:
 
     @classmethod
     def of(
-        cls, network: CompVAE, batch: Batch, compositions: Sequence[Multiset], single: bool, seed: int = 0
+        cls, network: Network, batch: Batch, compositions: Sequence[Multiset], single: bool, seed: int = 0
     ) -> Composition:
         """batch: wholes, their parts in canonical order.  compositions: the parts of each row in the caller's order."""
         return cls(Observed(network, batch, single, seed), tuple(History.observed(parts) for parts in compositions))
@@ -173,13 +173,11 @@ class Composition:
 
     def _whole(self, wholes: Tensor, draws: int, noise: Noise, noisy: bool) -> np.ndarray:
         """x of these wholes in every draw, each with its own noise, (draws x R, *shape).  wholes: (R,) int64."""
-        observed, rows = self._observed, wholes.repeat(draws)
-        latent = redrawn(observed.network, observed.tile(wholes), noise, draws, observed.known, int(wholes[0]))
-        groups = [group.rows(rows) for group in self._groups]
-        after = edited(observed.network, latent, groups, self._now.rows(rows), noise)
-        x = after.x.mean
-        if noisy:
-            x = x + held_noise(observed.network, observed.batch.x[rows], latent, groups, after, noise)
+        observed = self._observed
+        groups, now = [group.rows(wholes) for group in self._groups], self._now.rows(wholes)
+        x = wholes_after(
+            observed.network, observed.tile(wholes), groups, now, noise, draws, noisy, observed.known, int(wholes[0])
+        )
         return x.float().numpy()
 
     @cached_property
@@ -200,7 +198,8 @@ class Composition:
             left = [row.get(step, before) for row, before in zip(rows, left, strict=True)]
             stages.append(collate(left))
         kept = None
-        if not self._observed.network.posterior.of_sum:
+        network = self._observed.network
+        if isinstance(network, CompVAE) and not network.posterior.of_sum:
             kept = _kept([row[origin] for row in rows], left)
         return Group(tuple(stages), tuple(steps), kept, gone=not any(parts.runs for parts in left))
 

@@ -13,19 +13,20 @@ where it hangs below W.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from compvae.batch import Batch, PaddedParts, Parts, Shared
+from compvae.batch import Batch, PaddedParts, Parts
 from compvae.distributions import Normal
 from compvae.inference import Inferred, ZInferred, draw_z, infer, infer_z
 from compvae.network import CompVAE
 from compvae.noise import Noise, Still
 
-__all__ = ["Edited", "Group", "Known", "bridge", "edited", "redrawn"]
+__all__ = ["Edited", "Group", "Known", "bridge", "edited", "kept_or_found", "redrawn"]
 
 KEPT = 32  # batches whose posterior is kept: 1,024 wholes
 
@@ -63,8 +64,20 @@ class Edited:
     parts: Parts
 
 
-Known = dict[int, Inferred | ZInferred]
-"""What was found last that does not hang on a draw, under the keys of the batches."""
+Known = dict[int, Any]
+"""What was found last that depends on no draw, under the keys of the batches."""
+
+Found = TypeVar("Found")
+
+
+def kept_or_found(known: Known, key: int, find: Callable[[], Found]) -> Found:
+    """What is known under this key, found now if it is not; that of KEPT batches is kept."""
+    if key not in known:
+        while len(known) >= KEPT:
+            known.pop(next(iter(known)))
+        known[key] = find()
+    found: Found = known[key]
+    return found
 
 
 @torch.no_grad()
@@ -78,11 +91,9 @@ def redrawn(model: CompVAE, batch: Batch, noise: Noise, draws: int, known: Known
     repeated = _repeated(batch, rows.repeat(draws))
     if place == "below":
         return infer(model, repeated, noise)
-    if key not in known:
-        while len(known) >= KEPT:
-            known.pop(next(iter(known)))
-        known[key] = (infer if place == "none" else infer_z)(model, batch, Still(len(batch)))
-    once, of_draws = known[key], [noise.at(rows + draw * len(batch)) for draw in range(draws)]
+    find = infer if place == "none" else infer_z
+    once: Inferred | ZInferred = kept_or_found(known, key, lambda: find(model, batch, Still(len(batch))))
+    of_draws = [noise.at(rows + draw * len(batch)) for draw in range(draws)]
     if isinstance(once, ZInferred):
         z = torch.cat([draw_z(once.q, batch.shared, one) for one in of_draws])
         return infer(model, repeated, noise, drawn=replace(once, value=z))
@@ -92,10 +103,7 @@ def redrawn(model: CompVAE, batch: Batch, noise: Noise, draws: int, known: Known
 
 def _repeated(batch: Batch, rows: Tensor) -> Batch:
     """The wholes once for each draw, each draw with its own shared factors.  rows: (R,) int64."""
-    shared = batch.shared
-    if shared is not None:
-        draw = torch.arange(len(rows)) // len(batch)
-        shared = Shared.of(draw * shared.size + shared.group[rows])
+    shared = None if batch.shared is None else batch.shared.repeated(len(rows) // len(batch))
     return replace(batch.rows(rows), shared=shared)
 
 

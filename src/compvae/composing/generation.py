@@ -6,6 +6,7 @@ K; where parts have continuous attributes, only the moments of the prior do.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -14,11 +15,12 @@ from torch import Tensor
 from compvae.batch import Parts, collate, repeat
 from compvae.context import context_size
 from compvae.distributions import Normal
-from compvae.network import CompVAE
+from compvae.network import CompVAE, Network
 from compvae.noise import NormalSource
 from compvae.parts import Multiset
+from compvae.transport.network import Transport
 
-__all__ = ["Generated", "Tile", "generate"]
+__all__ = ["Generated", "Tile", "drawn", "generate"]
 
 TILE = 64  # rows the networks see at once: a tile's activations stay in the cache, and one whole costs little more
 TILE_NUMBERS = 2**18  # parts times pixels, or parts times coordinates of w, of a tile
@@ -51,6 +53,8 @@ def generate(
         context = like.new_zeros(len(parts), context_size(model.config.context))
 
     z = model.draw_z_above(context, like, noise) if place == "above" else None
+    if isinstance(model, Transport):
+        return max(1, min(TILE, TILE_NUMBERS // math.prod(model.config.shape)))
     if model.decoder.aggregation.plain_sum and (model.config.latent.blocks or not by_part):
         code = model.prior.draw_sum(parts, z, noise, "w")
     else:
@@ -58,6 +62,17 @@ def generate(
     if place == "below":
         z = model.z_below(code, parts, context).rsample(noise, "z")
     return Generated(model.decoder(code, parts, z, context), code, z)
+
+
+@torch.no_grad()
+def drawn(
+    model: Network, parts: Parts, source: NormalSource, context: Tensor | None, noise: bool, by_part: bool = False
+) -> Tensor:
+    """One whole for each row by either kind of network, float32 (B, *shape), arguments as in :func:`generate`."""
+    if isinstance(model, Transport):
+        return model.draw(parts, context, source)
+    whole = generate(model, parts, source, context, by_part).x
+    return (whole.rsample(source, "x") if noise else whole.mean).float()
 
 
 class Tile:
@@ -68,7 +83,7 @@ class Tile:
     """
 
     def __init__(
-        self, model: CompVAE, composition: Multiset, context: Tensor | None = None, most: int = TILE,
+        self, model: Network, composition: Multiset, context: Tensor | None = None, most: int = TILE,
         by_part: bool = False,
     ) -> None:  # fmt: skip
         """context: (1, E), None where the model takes none.  most: rows at once.  by_part: as in generate."""
@@ -84,12 +99,13 @@ class Tile:
 
     def draw(self, source: NormalSource, noise: bool = True) -> Tensor:
         """Wholes, float32 (height, *shape); noise=False leaves out the observation noise.  source: of height rows."""
-        whole = generate(self.model, self.parts, source, self.context, self.by_part).x
-        return (whole.rsample(source, "x") if noise else whole.mean).float()
+        return drawn(self.model, self.parts, source, self.context, noise, self.by_part)
 
 
-def _height(model: CompVAE, composition: Multiset) -> int:
+def _height(model: Network, composition: Multiset) -> int:
     """Rows of a tile, so that memory stays bounded whatever K is."""
+    if isinstance(model, Transport):
+        return max(1, min(TILE, TILE_NUMBERS // math.prod(model.config.shape)))
     if model.decoder.aggregation.plain_sum and model.config.parts.countable:
         return TILE
     each = model.decoder.n_pixels or model.config.latent.w

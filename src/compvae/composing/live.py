@@ -15,11 +15,12 @@ from torch import Tensor
 
 from compvae.batch import CountedParts
 from compvae.checks import allocate, at_least_one
-from compvae.composing.generation import Tile, generate
+from compvae.composing.generation import Tile, drawn
 from compvae.composing.walks import Joined, PartNoise
-from compvae.network import CompVAE
+from compvae.network import Network
 from compvae.noise import Noise, NormalSource
 from compvae.parts import Multiset
+from compvae.transport.network import Transport
 
 __all__ = ["Live", "Piece", "can_join", "draw_joined"]
 
@@ -39,11 +40,11 @@ class Live:
     """p(x | parts) as a function of (seed, row, part)."""
 
     def __init__(
-        self, network: CompVAE, parts: Multiset, keys: Sequence[int] | None = None, context: Tensor | None = None
+        self, network: Network, parts: Multiset, keys: Sequence[int] | None = None, context: Tensor | None = None
     ) -> None:
         """context: (1, E), None where the model takes none."""
         self._parts, self._keys = parts, keys
-        self._by_kind = network.decoder.aggregation.plain_sum and network.config.latent.blocks
+        self._by_kind = can_join(network)
         self._tile = Tile(network, parts, context, LIVE_TILE, by_part=True)
         self._source(0, torch.zeros(1, dtype=torch.int64))  # complains about keys now, not when it is decoded
 
@@ -78,18 +79,19 @@ class Live:
         return PartNoise(Noise(seed, rows), self._parts, self._keys, self._by_kind)
 
 
-def can_join(network: CompVAE) -> bool:
+def can_join(network: Network) -> bool:
     """Whether rows of different compositions can stand in one tile: all have one form, and nothing grows with K."""
+    if isinstance(network, Transport):
+        return network.config.parts.countable
     config = network.config
     return network.decoder.aggregation.plain_sum and config.latent.blocks and config.parts.countable
 
 
-def draw_joined(network: CompVAE, pieces: Sequence[Piece], noise: bool) -> list[np.ndarray]:
+def draw_joined(network: Network, pieces: Sequence[Piece], noise: bool) -> list[np.ndarray]:
     """Each piece's wholes, float32 (LIVE_TILE, *shape), from one run of the networks."""
     counts = torch.cat([piece.counts.expand(LIVE_TILE, -1) for piece in pieces])
     given = [piece.context for piece in pieces]
     contexts = [context.expand(LIVE_TILE, -1) for context in given if context is not None]
     source = Joined([piece.source for piece in pieces])
-    whole = generate(network, CountedParts(counts), source, torch.cat(contexts) if contexts else None).x
-    x = (whole.rsample(source, "x") if noise else whole.mean).float()
+    x = drawn(network, CountedParts(counts), source, torch.cat(contexts) if contexts else None, noise)
     return [piece.numpy() for piece in x.split(LIVE_TILE)]

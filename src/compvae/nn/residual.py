@@ -17,7 +17,7 @@ __all__ = ["Residual", "Skipped", "mlp", "residual_stack", "white"]
 
 
 def white(*shape: int) -> Tensor:
-    """N(0, 1) of this shape, filled in place, so that ``CompVAE.unfilled`` can leave it out."""
+    """N(0, 1) of this shape, filled in place, so that ``unfilled_network`` can leave it out."""
     return torch.empty(shape).normal_()
 
 

@@ -1,0 +1,59 @@
+"""The configuration of an invertible model: the form of its base, its link, its map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from compvae.checks import from_plain_data
+from compvae.config import ModelConfig
+from compvae.parts import Attribute, PartsSchema
+
+__all__ = ["AnyModelConfig", "LinkName", "TransportConfig", "model_config_from"]
+
+LinkName = Literal["identity", "bend", "log", "saturation", "logit"]
+
+
+class TransportConfig(BaseModel):
+    """An invertible model.
+
+    link: in which units parts add up (link.py).  extensive: W = y where True, W = K y where x does not grow with K.
+    rank: factors of each kind's covariance.  factors: coordinates of z.
+    lower, upper: limits that no whole exceeds, None where there is none.  integers: wholes are whole numbers.
+    width, depth: of the velocity field.  steps: of the discretised map.
+    floor: noise added to wholes in training, in units of their spread: where data has no density, this is its density.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
+
+    kind: Literal["transport"] = "transport"
+    parts: PartsSchema
+    context: tuple[Attribute, ...] = ()
+    shape: Annotated[tuple[Annotated[int, Field(ge=1, le=65_536)], ...], Field(min_length=1, max_length=3)]
+    link: LinkName = "identity"
+    extensive: bool = True
+    rank: Annotated[int, Field(ge=0, le=4096)] = 8
+    factors: Annotated[int, Field(ge=0, le=256)] = 3
+    lower: float | None = None
+    upper: float | None = None
+    integers: bool = False
+    width: Annotated[int, Field(ge=1, le=16_384)] = 256
+    depth: Annotated[int, Field(ge=0, le=64)] = 4
+    steps: Annotated[int, Field(ge=1, le=1024)] = 16
+    floor: Annotated[float, Field(ge=0, le=1)] = 0.02
+
+    def with_changes(self, **changes: Any) -> TransportConfig:
+        """The same with other fields, checked again."""
+        return TransportConfig.model_validate({**dict(self), **changes})
+
+
+AnyModelConfig = ModelConfig | TransportConfig
+
+
+def model_config_from(data: Mapping[str, Any], where: str) -> AnyModelConfig:
+    """A configuration of either kind from plain data (as in config.json); a ConfigError names the field at fault."""
+    if isinstance(data, Mapping) and data.get("kind") == "transport":
+        return from_plain_data(TransportConfig, data, where)
+    return ModelConfig.read(data, where)

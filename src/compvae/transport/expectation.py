@@ -1,0 +1,160 @@
+"""EM for the base: given z and the kinds' factors W is a linear regression, given the regression they are Gaussian.
+
+    E   z, factors of each kind | W: closed form, wholes with one z together           (base.py)
+    M   [m_c, M_c, L_c, B_c] by least squares of W on [n_c (1, a), sqrt(n_c) factors_c, n_c z], weighted by 1 / K
+        d_c = mean square of each kind's share of what is left
+
+Starts at the regression of W on the counts and the principal axes of what is left.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from compvae.batch import Shared
+from compvae.transport.base import Base, with_whole
+
+__all__ = ["fit_base"]
+
+RIDGE = 1e-6  # relative, for regressors that hardly vary
+SMALLEST = 1e-4  # scale of a value, relative to the largest: values that are constant have one too
+LEAST_NOISE = 1e-6  # d_c in units of scale^2
+CHUNK_NUMBERS = 2**24  # of the loadings of one chunk
+
+
+@torch.no_grad()
+def fit_base(base: Base, w: Tensor, counts: Tensor, context: Tensor, groups: Shared | None, rounds: int) -> Base:
+    """Fit in place.  w: W in its own units, (N, T).  counts: (N, C).  context: (N, E).  groups: which have one z."""
+    w, counts, context = w.double(), counts.double(), context.double()
+    size = counts.sum(1, keepdim=True)
+    design = _design(counts, context)
+    means = _least_squares((design / size).T @ (design / size), (design / size).T @ (w / size))
+    residual = (w - design @ means) / size.sqrt()
+    scale = residual.square().mean(0).sqrt()
+    scale = scale.clamp(min=max(SMALLEST * float(scale.max()), 1e-30))
+    base.scale.copy_(scale)
+    base.means.copy_((means / scale).view_as(base.means))
+    base.spread_by.copy_(_spread_by_context((residual / scale).square().mean(1), context))
+    _start(base, residual / scale / base.factor(context))
+    for _ in range(rounds):
+        _round(base, w / scale, counts, context, groups)
+    return base
+
+
+def _design(counts: Tensor, context: Tensor) -> Tensor:
+    """n_c (1, a), flat, (N, (C + 1)(1 + E))."""
+    told = torch.cat([torch.ones_like(counts[:, :1]), context], 1)
+    return (with_whole(counts)[:, :, None] * told[:, None]).flatten(1)
+
+
+def _least_squares(square: Tensor, product: Tensor) -> Tensor:
+    """(P, P), (P, T) -> (P, T)."""
+    ridge = RIDGE * square.diagonal().mean() * torch.eye(len(square), dtype=square.dtype)
+    solved: Tensor = torch.linalg.solve(square + ridge, product)
+    return solved
+
+
+def _spread_by_context(square: Tensor, context: Tensor) -> Tensor:
+    """g of Var ~ e^(2 g a), by regression of the logarithm, shrunk.  square: (N,).  context: (N, E) -> (E,)."""
+    if not context.shape[1]:
+        return context.new_zeros(0)
+    target = square.clamp(min=1e-12).log()
+    design, target = context - context.mean(0), target - target.mean()
+    normal = design.T @ design + (1 + 0.01 * len(design)) * torch.eye(design.shape[1], dtype=design.dtype)
+    return 0.5 * torch.linalg.solve(normal, design.T @ target)
+
+
+def _start(base: Base, residual: Tensor) -> None:
+    """Principal axes of what the counts leave, the same for all kinds.  residual: (N, T), per sqrt(K)."""
+    rows = residual[:: max(1, len(residual) // 4000)]
+    _, values, axes = torch.linalg.svd(rows, full_matrices=False)
+    axes = axes * (values[:, None] / math.sqrt(len(rows)))  # (., T)
+    wanted = torch.zeros(max(base.rank, base.factors), axes.shape[1], dtype=axes.dtype)
+    wanted[: len(axes)] = axes[: len(wanted)]
+    base.loadings.copy_(0.7 * wanted[: base.rank].T.expand_as(base.loadings))
+    base.shared.copy_(0.3 * wanted[: base.factors].T.expand_as(base.shared))
+    left = (rows.square().mean(0) - wanted[: base.rank].square().sum(0)).clamp(min=1e-3)
+    base.noise.copy_(0.5 * left.expand_as(base.noise))
+
+
+def _round(base: Base, w: Tensor, counts: Tensor, context: Tensor, groups: Shared | None) -> None:
+    """One E-step and one M-step.  w: (N, T), in units of scale."""
+    kinds, rank, factors = base.kinds, base.rank, base.factors
+    values, width = w.shape[1], (kinds + 1) * rank
+    expanded = torch.cat([torch.arange(width), width + torch.arange(factors).repeat(kinds)])
+    designs = _design(counts, context) / base.factor(context)
+    w, fixed = w / base.factor(context), designs.shape[1]
+    square = torch.zeros(fixed + len(expanded), fixed + len(expanded), dtype=w.dtype)
+    product = torch.zeros(len(square), values, dtype=w.dtype)
+    noise, seen = torch.zeros(kinds + 1, values, dtype=w.dtype), torch.zeros(kinds + 1, dtype=w.dtype)
+    means = base.means.double().flatten(0, 1)
+    together = None if groups is None else _z_of_all(base, w - designs @ means, counts, groups)
+    for rows in _chunks(len(w), values * (width + factors + 1)):
+        n, design = with_whole(counts[rows]), designs[rows]
+        residual = w[rows] - design @ means
+        parts = base.factorised(counts[rows])
+        if together is None:
+            z, z_covariance = base.z_given(parts, residual[..., None], None)
+        else:
+            z, z_covariance = together[0][rows], together[1][rows]
+        gain = parts.inverse @ (parts.loadings / parts.noise[..., None]).mT  # (B, F, T)
+        of_z = gain @ parts.shared
+        own = (gain @ (residual - (parts.shared @ z[..., None])[..., 0])[..., None])[..., 0]
+        mean = torch.cat([own, z], 1)
+        cross = -of_z @ z_covariance
+        covariance = torch.cat(
+            [
+                torch.cat([parts.inverse - cross @ of_z.mT, cross], 2),
+                torch.cat([cross.mT, z_covariance], 2),
+            ],
+            1,
+        )
+        moments = covariance + mean[:, :, None] * mean[:, None]
+        weights = torch.cat(
+            [n.sqrt().repeat_interleave(rank, 1), counts[rows].repeat_interleave(factors, 1)], 1
+        )
+        inverse_size = 1 / counts[rows].sum(1, keepdim=True)
+        regressors = mean[:, expanded] * weights
+        scaled = weights * inverse_size.sqrt()
+        square[:fixed, :fixed] += (design * inverse_size).T @ design
+        square[:fixed, fixed:] += (design * inverse_size).T @ regressors
+        square[fixed:, fixed:] += (
+            moments[:, expanded][:, :, expanded] * scaled[:, :, None] * scaled[:, None]
+        ).sum(0)
+        product += torch.cat([design, regressors], 1).mul(inverse_size).T @ w[rows]
+        loadings = torch.cat([parts.loadings, parts.shared], 2)
+        left = (residual - (loadings @ mean[..., None])[..., 0]).square() + (
+            (loadings @ covariance) * loadings
+        ).sum(2)
+        share = n[..., None] * base.noise.double() / parts.noise[:, None]  # (B, C + 1, T)
+        noise += (share.square() * left[:, None] + share * (1 - share) * parts.noise[:, None]).sum(0)
+        seen += n.sum(0)
+    square[fixed:, :fixed] = square[:fixed, fixed:].T
+    solved = _least_squares(square, product)
+    base.means.copy_(solved[:fixed].view_as(base.means))
+    base.loadings.copy_(solved[fixed : fixed + width].view(kinds + 1, rank, values).mT)
+    base.shared.copy_(solved[fixed + width :].view(kinds, factors, values).mT)
+    pooled = noise.sum(0) / seen.sum()
+    base.noise.copy_(((noise + pooled) / (seen + 1)[:, None]).clamp(min=LEAST_NOISE))
+
+
+def _z_of_all(base: Base, residual: Tensor, counts: Tensor, groups: Shared) -> tuple[Tensor, Tensor]:
+    """Mean (N, Z) and covariance (N, Z, Z) of each whole's z, given all wholes that share it.  residual: (N, T)."""
+    information, score = [], []
+    for rows in _chunks(len(residual), residual.shape[1] * ((base.kinds + 1) * base.rank + base.factors + 1)):
+        found = base.messages(base.factorised(counts[rows]), residual[rows, :, None])
+        information.append(found[0])
+        score.append(found[1])
+    precision, total = torch.cat(information), torch.cat(score)
+    precision, total = groups.total(precision)[groups.group], groups.total(total)[groups.group]
+    covariance = torch.linalg.inv(precision + torch.eye(base.factors, dtype=precision.dtype))
+    return (covariance @ total[..., None])[..., 0], covariance
+
+
+def _chunks(rows: int, numbers: int) -> list[slice]:
+    """Rows a few at a time, each of so many numbers."""
+    size = max(1, min(512, CHUNK_NUMBERS // max(1, numbers)))
+    return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]

@@ -1,0 +1,52 @@
+"""The velocity v(u, t | composition): what carries draws of the base to wholes, in units of the base's spread.
+
+    v(u, t) = (2t - 1) / (t^2 + (1 - t)^2) u + network(u, t, condition)
+
+The first term is the velocity between two independent draws of one and the same Gaussian, whatever its covariance: with
+a network that says nothing, the map is the identity, exactly.  So the network learns only what the base has wrong.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import silu
+
+__all__ = ["VelocityField"]
+
+WAVES = 8  # in which time is given
+
+
+class VelocityField(nn.Module):
+    """A residual network of u, time and condition; its last layer starts at 0."""
+
+    waves: Tensor
+
+    def __init__(self, values: int, condition: int, width: int, depth: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(values + 2 * WAVES, width)
+        self.condition = nn.Sequential(nn.Linear(condition, width), nn.SiLU(), nn.Linear(width, width))
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width)) for _ in range(depth)
+        )
+        self.shifts = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+        self.last = nn.Linear(width, values)
+        nn.init.zeros_(self.last.weight)
+        nn.init.zeros_(self.last.bias)
+
+    def embed(self, condition: Tensor) -> Tensor:
+        """What the network knows beside u and t, found once for all steps.  condition: (B, N) -> (B, H)."""
+        embedded: Tensor = self.condition(condition)
+        return embedded
+
+    def forward(self, u: Tensor, time: Tensor, embedded: Tensor) -> Tensor:
+        """u: (B, T).  time: (B, 1) or (1, 1).  embedded: (B, H) -> (B, T)."""
+        angle = math.pi * time * torch.arange(1, WAVES + 1, dtype=u.dtype, device=u.device)
+        waves = torch.cat([angle.sin(), angle.cos()], 1).expand(len(u), -1)
+        hidden = self.first(torch.cat([u, waves], 1)) + embedded
+        for block, shift in zip(self.blocks, self.shifts, strict=True):
+            hidden = hidden + block(silu(hidden) + shift(embedded))
+        out: Tensor = self.last(silu(hidden)) + (2 * time - 1) / (time**2 + (1 - time) ** 2) * u
+        return out

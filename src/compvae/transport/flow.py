@@ -1,0 +1,98 @@
+"""The map of one discretisation: u_(k+1) = u_k + h/2 (v(u_k, t_k) + v(u_k + h v(u_k, t_k), t_(k+1))), Heun's method.
+
+Sampling runs it, inversion solves it step by step, the likelihood is that of its Jacobians: one and the same map, so that
+inverting and mapping again gives back what came, and densities integrate to 1 whatever the number of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.func import jacfwd, jvp, vmap
+
+from compvae.transport.field import VelocityField
+
+__all__ = ["EXACT_VALUES", "apply", "invert", "log_determinant"]
+
+TOLERANCE = 1e-5  # of a solved step, in units of the spread
+ROUNDS = 60  # of fixed-point iteration at most
+EXACT_VALUES = 256  # up to so many values, Jacobians are computed whole
+SERIES, PROBES = 6, 8  # terms of ln det(I + E), and vectors that estimate their traces, beyond that
+
+
+def _step(field: VelocityField, u: Tensor, embedded: Tensor, index: int, steps: int) -> Tensor:
+    """u_(k+1) from u_k, (B, T), k = index."""
+    start, end = (u.new_full((1, 1), k / steps) for k in (index, index + 1))
+    slope = field(u, start, embedded)
+    return u + (slope + field(u + slope / steps, end, embedded)) / (2 * steps)
+
+
+def apply(field: VelocityField, u: Tensor, embedded: Tensor, steps: int) -> Tensor:
+    """The map.  u: (B, T), embedded: (B, H) -> (B, T)."""
+    for index in range(steps):
+        u = _step(field, u, embedded, index, steps)
+    return u
+
+
+def invert(field: VelocityField, u: Tensor, embedded: Tensor, steps: int) -> Tensor:
+    """The inverse of the same map, each step solved to TOLERANCE.  u: (B, T), embedded: (B, H) -> (B, T).
+
+    Fixed-point iteration with Anderson's acceleration, depth 1; a row rests once it is solved, so that no row depends on
+    those beside it.
+    """
+    for index in reversed(range(steps)):
+        u = _solved(lambda v, k=index: _step(field, v, embedded, k, steps), u)  # type: ignore[misc]
+    return u
+
+
+def _solved(step: Callable[[Tensor], Tensor], target: Tensor) -> Tensor:
+    """v with step(v) = target.  target: (B, T)."""
+    value = 2 * target - step(target)  # the step backwards, to first order
+    before_value, before_left = value, torch.zeros_like(value)
+    for index in range(ROUNDS):
+        left = target - step(value)
+        active = left.abs().amax(1, keepdim=True) > TOLERANCE
+        if not active.any():
+            break
+        change = left - before_left
+        share = (left * change).sum(1, keepdim=True) / change.square().sum(1, keepdim=True).clamp(min=1e-30)
+        share = share.clamp(-2, 2) if index else torch.zeros_like(share)
+        new = value + left - share * (value - before_value + change)
+        before_value, before_left = value, left
+        value = torch.where(active, new, value)
+    return value
+
+
+def log_determinant(field: VelocityField, u: Tensor, embedded: Tensor, steps: int) -> tuple[Tensor, Tensor]:
+    """The map of u, (B, T), and ln |det| of its Jacobian there, (B,).
+
+    Exact up to EXACT_VALUES values; by Hutchinson's estimate of the traces in ln det(I + E) = tr E - tr E^2 / 2 + ..
+    beyond that, with vectors that depend on nothing but their number.
+    """
+    total = u.new_zeros(len(u))
+    for index in range(steps):
+
+        def step(one: Tensor, known: Tensor, k: int = index) -> Tensor:
+            return _step(field, one[None], known[None], k, steps)[0]
+
+        if u.shape[1] <= EXACT_VALUES:
+            total = total + torch.linalg.slogdet(vmap(jacfwd(step))(u, embedded))[1]
+        else:
+            total = total + _estimated(lambda v, k=index: _step(field, v, embedded, k, steps), u)  # type: ignore[misc]
+        u = _step(field, u, embedded, index, steps)
+    return u, total
+
+
+def _estimated(step: Callable[[Tensor], Tensor], u: Tensor) -> Tensor:
+    """ln det of the step's Jacobian, (B,), estimated.  u: (B, T)."""
+    generator = torch.Generator().manual_seed(u.shape[1])
+    total = u.new_zeros(len(u))
+    for _ in range(PROBES):
+        probe = torch.randint(0, 2, (1, u.shape[1]), generator=generator).to(u) * 2 - 1
+        vector = probe.expand_as(u)
+        for power in range(1, SERIES + 1):
+            vector = jvp(step, (u,), (vector,))[1] - vector
+            total = total - (-1) ** power / power * (probe * vector).sum(1) / PROBES
+    return total

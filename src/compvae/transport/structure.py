@@ -1,0 +1,217 @@
+"""What data shows before anything is trained: its limits, whole numbers, link, growth with K, numbers of factors.
+
+Links and growths are compared by the base alone, fitted to wholes with few parts: by the energy score, in the units of x, of
+wholes with as many parts and of wholes with more.  Numbers of factors are compared by the base's likelihood.  Both on
+wholes that the fit has not seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from compvae.batch import Batch, Shared
+from compvae.context import context_size
+from compvae.noise import Noise
+from compvae.parts import Attribute, PartsSchema
+from compvae.transport.base import Base
+from compvae.transport.config import LinkName, TransportConfig
+from compvae.transport.expectation import fit_base
+from compvae.transport.link import Link, within
+
+__all__ = ["Candidate", "Structure", "find_structure", "undetermined_kinds"]
+
+ATOM = 0.005  # share of values on one limit that makes it a limit
+FEW_ROWS, FEW_ROUNDS = 1000, 5  # of a comparison
+DRAWS = 32  # of the base, for each whole that is scored
+SCORED = 400  # wholes
+RANKS = (3, 8)
+MOST_FACTORS = 96  # of all kinds together: the cost of EM grows with their square
+CLEARLY = 0.1  # of the logarithm of a score, by which a link must beat none: a limit on x is a strong claim
+GAIN = 0.002  # nats a value that more factors must bring on unseen wholes
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A link and a growth, with their scores: energy score over the best one's, in and beyond the fitted sizes."""
+
+    link: LinkName
+    extensive: bool
+    inside: float
+    beyond: float
+
+    @property
+    def total(self) -> float:
+        """Lower is better; one scored on sizes within alone has no beyond."""
+        parts = [math.log(score) for score in (self.inside, self.beyond) if math.isfinite(score)]
+        return sum(parts) if parts else math.inf
+
+
+@dataclass(frozen=True)
+class Structure:
+    """config: what was chosen.  candidates: what it was chosen from, best first."""
+
+    config: TransportConfig
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True)
+class _Wholes:
+    """x: (N, T).  counts: (N, C).  sizes: K, (N, 1).  context: (N, E), all float64.  groups: which have one z."""
+
+    x: Tensor
+    counts: Tensor
+    sizes: Tensor
+    context: Tensor
+    groups: Shared | None
+
+    @classmethod
+    def of(cls, batch: Batch, covariates: int) -> _Wholes:
+        """A batch, flat."""
+        counts = batch.parts.counts.double()
+        context = counts.new_zeros(len(counts), covariates) if batch.context is None else batch.context.double()
+        return cls(batch.x.flatten(1).double(), counts, counts.sum(1, keepdim=True), context, batch.shared)
+
+    def at(self, rows: Tensor) -> _Wholes:
+        """Some of them.  rows: (R,) int64."""
+        groups = None if self.groups is None else Shared.of(self.groups.group[rows])
+        return _Wholes(self.x[rows], self.counts[rows], self.sizes[rows], self.context[rows], groups)
+
+
+@torch.no_grad()
+def find_structure(
+    schema: PartsSchema, context: tuple[Attribute, ...], shape: tuple[int, ...], training: Batch, unseen: Batch
+) -> Structure:
+    """Look at training wholes and wholes that are held out, and choose."""
+    covariates = context_size(context)
+    fitted, judged = _Wholes.of(training, covariates), _Wholes.of(unseen, covariates)
+    lower, upper, integers = _support(fitted.x)
+    config = TransportConfig(
+        parts=schema, context=context, shape=shape, lower=lower, upper=upper, integers=integers
+    )
+    ranked = sorted(_scored(config, fitted, judged), key=lambda candidate: candidate.total)
+    plain = next(candidate for candidate in ranked if candidate.link == "identity")
+    best = ranked[0] if ranked[0].total < plain.total - CLEARLY else plain
+    changes: dict[str, object] = {"link": best.link, "extensive": best.extensive}
+    if best.link in ("saturation", "logit") and upper is None:
+        link = Link(best.link, fitted.x.shape[1], best.extensive).fit_(fitted.x, fitted.sizes)
+        changes["upper"] = float(link.low + link.unit[0])
+    config = config.with_changes(**changes)
+    rank, factors = _ranks(config, fitted, judged)
+    return Structure(config.with_changes(rank=rank, factors=factors), tuple(ranked))
+
+
+def _support(x: Tensor) -> tuple[float | None, float | None, bool]:
+    """Lower limit, upper limit, whole numbers.  x: (N, T)."""
+    low, high = float(x.min()), float(x.max())
+    at_low, at_high = (float((x == end).double().mean()) for end in (low, high))
+    lower = 0.0 if low >= 0 else low if at_low >= ATOM and low < high else None
+    upper = 0.0 if high <= 0 else high if at_high >= ATOM and low < high else None
+    integers = bool((x == x.round()).all()) and high > low
+    return lower, None if integers else upper, integers
+
+
+def _links(config: TransportConfig, x: Tensor) -> Iterator[tuple[LinkName, bool]]:
+    """Links and growths that the data's range allows."""
+    low, high = float(x.min()), float(x.max())
+    yield from (("identity", True), ("identity", False))
+    if config.integers or low == high:
+        return
+    if low >= 0:
+        yield from (("bend", True), ("bend", False), ("saturation", True))
+        yield ("logit", False)
+    if low > 0 and high > math.e**2 * low:
+        yield from (("log", True), ("log", False))
+
+
+def _scored(config: TransportConfig, fitted: _Wholes, judged: _Wholes) -> list[Candidate]:
+    """Every candidate by the energy score of its base."""
+    cut = float(fitted.sizes.max()) / 2
+    small, large = (fitted.sizes <= cut).flatten(), (judged.sizes > cut).flatten()
+    several = bool(small.sum() >= 50) and bool(large.sum() >= 20)
+    rows = small.nonzero()[:, 0] if several else torch.arange(len(fitted.x))
+    training = fitted.at(rows[:FEW_ROWS])
+    inside = judged.at(((~large) if several else torch.ones_like(large)).nonzero()[:SCORED, 0])
+    beyond = judged.at(large.nonzero()[:SCORED, 0]) if several else None
+    found = []
+    for link, extensive in _links(config, fitted.x):
+        here = config.with_changes(link=link, extensive=extensive, rank=min(4, fitted.x.shape[1]), factors=1)
+        base, units = _fitted(here, training, FEW_ROUNDS)
+        scores = [math.nan if wholes is None else _score(here, base, units, wholes) for wholes in (inside, beyond)]
+        found.append(Candidate(link, extensive, *scores))
+    return found
+
+
+def _fitted(config: TransportConfig, wholes: _Wholes, rounds: int) -> tuple[Base, Link]:
+    values = wholes.x.shape[1]
+    link = Link(config.link, values, config.extensive).fit_(wholes.x, wholes.sizes)
+    y = link(wholes.x, wholes.sizes)
+    base = Base(config.parts.n_kinds, values, config.rank, config.factors, wholes.context.shape[1])
+    w = y if config.extensive else y * wholes.sizes
+    return fit_base(base, w, wholes.counts, wholes.context, wholes.groups, rounds), link
+
+
+def _score(config: TransportConfig, base: Base, link: Link, wholes: _Wholes) -> float:
+    """Mean energy score of the base's draws, in the units of x; infinite where they are not finite."""
+    count = len(wholes.x)
+    rows = torch.arange(count).repeat_interleave(DRAWS)
+    many = wholes.at(rows)
+    w = base.mean(many.counts, many.context) + base.draw(many.counts, many.context, Noise(0, len(rows)))
+    y = w * base.scale.double() / (1 if config.extensive else many.sizes)
+    x = within(link.inverse(y, many.sizes), config.lower, config.upper).view(count, DRAWS, -1)
+    if not torch.isfinite(x).all():
+        return math.inf
+    near = (x - wholes.x[:, None]).norm(dim=2).mean(1)
+    apart = torch.cdist(x, x).sum((1, 2)) / (DRAWS * (DRAWS - 1))
+    return float((near - apart / 2).mean().clamp(min=1e-30))
+
+
+def _ranks(config: TransportConfig, fitted: _Wholes, judged: _Wholes) -> tuple[int, int]:
+    """Factors of each kind and of z, by the likelihood of unseen wholes under the base."""
+    values, kinds = fitted.x.shape[1], config.parts.n_kinds
+    most = max(1, min(values, MOST_FACTORS // (kinds + 1)))
+    training, unseen = fitted.at(torch.arange(min(len(fitted.x), FEW_ROWS))), judged.at(torch.arange(min(len(judged.x), SCORED)))
+
+    def score(rank: int, factors: int) -> float:
+        base, link = _fitted(config.with_changes(rank=rank, factors=factors), training, FEW_ROUNDS)
+        y = link(unseen.x, unseen.sizes)
+        w = (y if config.extensive else y * unseen.sizes) / base.scale.double()
+        deviation = w - base.mean(unseen.counts, unseen.context)
+        return float(base.log_prob(deviation, unseen.counts, unseen.context, unseen.groups).mean()) / values
+
+    ranks = sorted({min(rank, most) for rank in RANKS})
+    factors = min(3, values)
+    best, value = ranks[0], score(ranks[0], factors)
+    for rank in ranks[1:]:
+        new = score(rank, factors)
+        if not new > value + GAIN:
+            break
+        best, value = rank, new
+    return best, factors if value >= score(best, 0) else 0
+
+
+def undetermined_kinds(schema_kinds: list[str], counts: Tensor, shared: bool) -> dict[str, str]:
+    """Kinds whose own variation the data cannot tell from what parts share, each with the reason.
+
+    counts: (N, C).  shared: whether some wholes are known to share what is drawn once.
+    """
+    found: dict[str, str] = {}
+    sizes = counts.sum(1)
+    centred = (counts - counts.mean(0)) / counts.std(0, unbiased=False).clamp(min=1e-12)
+    alike = centred.T @ centred / len(counts)
+    for kind, name in enumerate(schema_kinds):
+        column = counts[:, kind]
+        twins = [schema_kinds[j] for j in range(len(schema_kinds)) if j != kind and alike[kind, j] > 1 - 1e-9]
+        if twins:
+            found[name] = f"it always comes together with {twins[0]}"
+        elif not bool((column > 0).any()):
+            found[name] = "it does not occur"
+        elif not shared and bool((sizes == sizes[0]).all()):
+            found[name] = "all wholes have the same number of parts"
+        elif not shared and float(column.max()) <= 1:
+            found[name] = "no whole has two of it"
+    return found
