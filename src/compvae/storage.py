@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +22,7 @@ from torch import Tensor
 
 from compvae.config import ModelConfig
 from compvae.errors import ConfigError, ModelFileError
-from compvae.files import reason, sha256_of, sync_directory
+from compvae.files import reason, sha256_of, stage_directory, sync_directory
 from compvae.network import CompVAE
 
 __all__ = ["FORMAT_VERSION", "Provenance", "load_network", "save_network"]
@@ -104,10 +103,9 @@ def _path(directory: str | os.PathLike[str]) -> Path:
 
 def _write(target: Path, files: Mapping[str, bytes]) -> None:
     """Write beside the target, then put the whole directory in its place: the old model or the new one, never a mix."""
-    stage = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    stage = stage_directory(target)
     old = stage.with_name(f"{stage.name}.old")
     try:
-        stage.chmod(0o755)
         for name, data in files.items():
             with open(stage / name, "wb") as handle:
                 handle.write(data)
