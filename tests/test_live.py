@@ -76,6 +76,44 @@ def test_a_site_keeps_its_latent_by_its_key() -> None:
             model.compose(SITES, keys=keys)
 
 
+def test_a_part_drawn_by_kind_keeps_its_latent_by_its_key() -> None:
+    """Of `households`, whose parts are drawn kind by kind: keys name the homes."""
+    model = compvae.load("households")
+    feeder = {"flat": 2, "heat_pump": 1}
+    three = model.compose(feeder, keys=[5, 9, 2]).decode(4)
+    assert np.array_equal(model.compose(feeder, keys=[9, 5, 2]).decode(4), three)  # the same flats
+    swapped = [{"profile": "heat_pump"}, {"profile": "flat"}, {"profile": "flat"}]
+    assert np.array_equal(model.compose(swapped, keys=[2, 9, 5]).decode(4), three)
+    assert not np.array_equal(model.compose(feeder, keys=[5, 8, 2]).decode(4), three)
+    pieces = [model.compose(feeder, keys=[5, 9, 2]).piece(0), model.compose({"flat": 3}).piece(0)]
+    assert np.array_equal(draw_joined(model.network, pieces, noise=False)[0][:4], three)
+    for keys in ([1], [1, 1, 2], [-1, 2, 3], [1, 2, 10**6], ["a", "b", "c"], [0.5, 1, 2], [True, 2, 3], "123", 7):
+        with pytest.raises(PartsError, match="keys must"):
+            model.compose(feeder, keys=keys)  # type: ignore[arg-type]
+
+
+def test_taking_away_the_part_of_a_key_takes_away_what_it_did() -> None:
+    """sum(a, b, c) - sum(a, c) is what b does, whichever parts stand beside it."""
+    numbers = [
+        PartNoise(Noise(3, 50), KINDS.parse({"a": len(keys)}), keys, by_kind=True)
+        .normal("w", 2, 3, dtype=torch.float64)[:, 0]
+        .mul(len(keys) ** 0.5)
+        for keys in ([4, 70, 8], [4, 8], [1, 70], [1])
+    ]
+    torch.testing.assert_close(numbers[0] - numbers[1], numbers[2] - numbers[3])
+    assert (numbers[0] - numbers[1]).std() > 0.5
+
+
+@pytest.mark.parametrize("keys", [[4, 70, 8], [0, 1, 2]])
+def test_keys_leave_the_distribution_as_it_is(keys: list[int]) -> None:
+    model = compvae.load("households")
+    feeder = {"flat": 2, "heat_pump": 1}
+    drawn, sampled = model.compose(feeder, keys=keys).decode(2000, seed=1), model.sample(feeder, 2000, noise=False)
+    error = 5 * sampled.std(0) * (2 / 2000) ** 0.5
+    assert (np.abs(drawn.mean(0) - sampled.mean(0)) < error).all()
+    np.testing.assert_allclose(drawn.std(0), sampled.std(0), rtol=0.2)
+
+
 def test_rows_that_are_run_together_are_those_run_alone() -> None:
     model = compvae.load("sines")
     assert can_join(model.network)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 
 import compvae
 from calls import call
+from compvae.data.dataset import read_dataset
 from compvae.data.wholes import read_wholes
 from compvae.errors import ConfigError, DataFileError
 from compvae.network import CompVAE
@@ -202,6 +204,31 @@ def test_wrong_tables_are_refused(file: str, text: str, words: str, tmp_path: Pa
     code, _, err = call("train", directory, "--out", tmp_path / "run")
     assert (code, words in err) == (3, True), err
     assert len(err.splitlines()) == 1
+
+
+def with_shared_ids(directory: Path, ending: str) -> Path:
+    """Wholes that have a shared id in their own file, the same as in the context."""
+    write_kinds(directory, npz=ending == "npz")
+    if ending == "npz":
+        with np.load(directory / "wholes.npz") as found:
+            groups = [f"g{i // 3}" for i in range(len(found["x"]))]
+            np.savez(directory / "wholes.npz", x=found["x"], whole_id=found["whole_id"], shared_id=groups)
+        return directory
+    header, *lines = (directory / "wholes.csv").read_text().split()
+    rows = [f"g{i // 3},{line}" for i, line in enumerate(lines)]
+    (directory / "wholes.csv").write_text("\n".join([f"shared_id,{header}", *rows]) + "\n")
+    return directory
+
+
+@pytest.mark.parametrize("ending", ["npz", "csv"])
+def test_a_shared_id_in_wholes_and_context_must_be_the_same(ending: str, tmp_path: Path) -> None:
+    directory = with_shared_ids(tmp_path / "data", ending)
+    assert read_dataset(directory).shared == [f"g{i // 3}" for i in range(60)]
+    context = directory / "context.csv"
+    context.write_text(context.read_text().replace("w4,g1,", "w4,g7,"))
+    where = f"context.csv, row 6, column 'shared_id': the whole 'w4' has 'g7' here and 'g1' in {directory}"
+    with pytest.raises(DataFileError, match=re.escape(f"{where}/wholes.{ending}; write the same shared_id in both")):
+        read_dataset(directory)
 
 
 @pytest.mark.parametrize("column", ["whole_id", "shared_id"])

@@ -13,10 +13,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from compvae.errors import OutputError
 from compvae.train import engine
 from compvae.train.checkpoint import Checkpoints, read
 from compvae.train.engine import Engine
-from compvae.train.loop import Trainer
+from compvae.train.loop import Event, Trainer
 from compvae.train.settings import resolve
 from runs import TINY, cli, same, tensors_of
 
@@ -165,3 +166,60 @@ def test_two_processes_agree_to_stop(tmp_path: Path) -> None:
     assert process.returncode == 143, err
     assert "saved" in out
     assert Checkpoints(tmp_path / "run" / "checkpoints").newest()[2].step >= 50
+
+
+FULL_DISK = """
+from compvae.train import runs
+
+class FullDisk(runs._Work):
+    def _observers(self, config, step):
+        found = super()._observers(config, step)
+        metrics = self.directory / "metrics.jsonl"
+        metrics.unlink()
+        metrics.symlink_to("/dev/full")
+        return found
+
+if __name__ == "__main__":
+    runs._Work = FullDisk
+    from compvae.cli import main
+    main()
+"""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full to write to")
+@pytest.mark.parametrize(
+    ("launcher", "steps", "kept"),
+    [((), "400", "step-000000000"), (("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"), "4", "4")],
+    ids=["in the middle", "at the last step, by torchrun"],
+)
+def test_a_disk_that_is_full_for_the_metrics_ends_all_processes(
+    launcher: tuple[str, ...], steps: str, kept: str, tmp_path: Path
+) -> None:
+    """The metrics of process 0 cannot be written: one sentence, exit 1, and no process waits for another."""
+    (tmp_path / "full.py").write_text(FULL_DISK)
+    command = [sys.executable, *launcher, str(tmp_path / "full.py"), "train", "sines", "--batch", "8", "--quiet"]
+    command += ["--threads", "1", "--steps", steps, "--devices", "2", "--out", str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("metrics.jsonl: cannot write, No space left on device; the last checkpoint is intact") == 1
+    assert "Connection closed" not in done.stderr
+    assert "[rank" not in done.stderr  # before the lines of a traceback, where torchrun started the process
+    assert bool(launcher) == ("Traceback" in done.stderr)  # torchrun's own, that a process has failed
+    assert Checkpoints(tmp_path / "run" / "checkpoints").paths()[-1].stem.endswith(kept)
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_an_observer_that_fails_is_heard_of_in_the_sum_of_the_next_step(world: int, tmp_path: Path) -> None:
+    """Two processes, the second of which does nothing: its share of every sum is 0."""
+    heard: list[int] = []
+
+    def observer(event: Event) -> None:
+        heard.append(event.step)
+        raise PermissionError(13, "Permission denied", "curves.svg")
+
+    alone = SimpleNamespace(all_reduce=lambda flat, reduce_op: flat, broadcast=lambda box: box)
+    trainer = Trainer(resolve(TINY), Engine(0, world, fabric=alone))
+    with pytest.raises(OutputError, match=r"^curves\.svg: cannot write, Permission denied; the last checkpoint"):
+        trainer.run(Checkpoints(tmp_path), [observer])
+    assert heard == [1]
+    assert trainer.state.step == world

@@ -85,6 +85,11 @@ def test_context_and_keys_reach_the_model(server: Running, homes: compvae.Model)
     cold = good(server, "sample", asked)["x"]
     assert np.array_equal(cold, homes.compose(parts, context=COLD).decode(4, 1, noise=True))
     assert not np.array_equal(cold, good(server, "sample", {**asked, "context": None})["x"])
+    keys = [3, 1, 4, 5, 9, 2]
+    assert np.array_equal(
+        good(server, "sample", {**asked, "keys": keys})["x"],
+        homes.compose(parts, keys, COLD).decode(4, 1, noise=True),
+    )
     keyed = good(server, "sample", {"model": "colours", "parts": SITES, "by_part": True, "keys": [5, 2], "n": 2})["x"]
     assert np.array_equal(keyed, compvae.load("colours").compose(SITES, keys=[5, 2]).decode(2, noise=True))
 
@@ -212,6 +217,7 @@ LONG = {"colours": [SITES[0]] * 9}
         ("sample", {**SINES, "parts": {"11": 1}}, 422, "frequency '11' is unknown"),
         ("sample", {**SINES, "parts": {"3": 10**6 + 1}}, 422, "at most 1,000,000"),
         ("sample", {**SINES, "keys": [1]}, 422, "keys need by_part"),
+        ("sample", {**SINES, "by_part": True, "keys": [1, 1]}, 422, "different numbers"),
         ("sample", {**SINES, "extra": 1}, 422, "extra: Extra inputs are not permitted"),
         ("sample", {**SINES, "context": {"t": 1}}, 422, "this model takes none"),
         ("sample", {"model": "colours", "parts": LONG["colours"]}, 422, "at most 8 parts"),

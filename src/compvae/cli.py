@@ -27,6 +27,7 @@ from compvae.errors import (
     DataFileError,
     DivergenceError,
     ModelFileError,
+    OtherProcessError,
     OutputError,
     TailError,
     UnknownModelError,
@@ -175,6 +176,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _end)
     try:
         code = app(standalone_mode=False)
+    except OtherProcessError:  # of the processes torchrun starts, the one that failed says why
+        raise SystemExit(1) from None
     except CompVAEError as error:
         _fail(str(error), next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
     except UsageMistake as error:

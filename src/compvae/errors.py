@@ -6,7 +6,8 @@ escapes from this package is a defect of ours.
 
 __all__ = [
     "CheckpointError", "CompVAEError", "ConfigError", "DataError", "DataFileError", "DivergenceError",
-    "MissingExtraError", "ModelFileError", "OutputError", "PartsError", "TailError", "UnknownModelError",
+    "MissingExtraError", "ModelFileError", "OtherProcessError", "OutputError", "PartsError", "TailError",
+    "UnknownModelError",
 ]  # fmt: skip
 
 
@@ -32,6 +33,10 @@ class DataFileError(DataError):
 
 class OutputError(CompVAEError):
     """Something cannot be written: no space, no permission, or files are in the way."""
+
+
+class OtherProcessError(OutputError):
+    """Process 0 of a run could not write, and says why; this process ends with it."""
 
 
 class CheckpointError(CompVAEError):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-__all__ = ["is_file", "reason", "sha256_of", "staged", "sync_directory", "write_atomic"]
+__all__ = ["is_file", "reason", "sha256_of", "stage_directory", "staged", "sync_directory", "write_atomic"]
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -21,20 +21,35 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 @contextmanager
 def staged(path: Path) -> Iterator[IO[bytes]]:
-    """A stream to a file beside path, which takes its place at the end; after an error nothing of it is left."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    stage = Path(name)
+    """A stream to a file beside path, which takes its place at the end; after an error nothing of it is left.
+
+    The file's permissions are those of any new file, 0666 without the umask, and are set by the kernel when the file
+    is created: the umask belongs to the whole process, so reading it would change it for other threads for a moment.
+    """
+    stage = _beside(path)
+    handle = os.open(stage, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        stage.chmod(0o644)
         stage.replace(path)
     except BaseException:
         stage.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+def stage_directory(path: Path) -> Path:
+    """A new directory beside path, to be filled and then renamed to it; its permissions are 0777 without the umask."""
+    stage = _beside(path)
+    stage.mkdir()
+    return stage
+
+
+def _beside(path: Path) -> Path:
+    """A hidden name in the same directory that nothing else has: 64 random bits."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
 
 
 def sync_directory(directory: Path) -> None:

@@ -127,8 +127,9 @@ class Model:
     def compose(self, parts: object, keys: Sequence[int] | None = None, context: Context | None = None) -> Live:
         """Wholes drawn from p(x | parts) whose latents belong to parts: what is not changed stays, draw by draw.
 
-        keys: identities of the parts, in the order given; a part that moves with its key keeps its latent.  Without
-        them the first, second, .. part of a kind is known by its place among them.
+        keys: identities of the parts, different whole numbers in the order given ({"a": 2, "b": 1}: both a, then b); a
+        part that is given the same key again keeps its latent, wherever it is moved and whatever goes or comes beside
+        it.  Without keys the first, second, .. part of a kind is known by its place among them.
         """
         return Live(self.network, self.parts.parse(parts), keys, self._context(context, 1))
 

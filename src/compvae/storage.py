@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from compvae.errors import ConfigError, ModelFileError
-from compvae.files import reason, sha256_of, sync_directory
+from compvae.errors import ConfigError, ModelFileError
+from compvae.files import reason, sha256_of, stage_directory, sync_directory
 from compvae.network import Network, unfilled_network
 from compvae.transport.config import AnyModelConfig, TransportConfig, model_config_from
 
@@ -104,10 +104,9 @@ def _path(directory: str | os.PathLike[str]) -> Path:
 
 def _write(target: Path, files: Mapping[str, bytes]) -> None:
     """Write beside the target, then put the whole directory in its place: the old model or the new one, never a mix."""
-    stage = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    stage = stage_directory(target)
     old = stage.with_name(f"{stage.name}.old")
     try:
-        stage.chmod(0o755)
         for name, data in files.items():
             with open(stage / name, "wb") as handle:
                 handle.write(data)

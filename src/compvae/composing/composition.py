@@ -130,18 +130,27 @@ class Composition:
         out = allocate(
             1 if n is None else at_least_one(n, "n"), len(self._histories), *self._observed.batch.x.shape[1:]
         )
-        for rows, tile in self._tiles():
-            if n is None:
+        if n is None:
+            for rows, tile in self._tiles():
                 out[0, rows] = self._whole(tile, 1, Still(len(tile)), noise)[: len(rows)]
-                continue
+        else:
+            for drawn, rows, x in self.pieces(n, seed, noise):
+                out[drawn, rows] = x
+        if self._observed.single:
+            out = out[:, 0]
+        return out[0] if n is None else out
+
+    def pieces(self, n: int, seed: int = 0, noise: bool = False) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """The draws of :meth:`decode` piece by piece, so that whoever waits can stop between two of them.
+
+        Each piece is (which draws, which rows of x (R,), float32 (m, R, *shape)).
+        """
+        for rows, tile in self._tiles():
             for start, draws in self._draws(n):
                 identity = (draws[:, None] + tile * ROW_STRIDE).flatten()
                 x = self._whole(tile, len(draws), Noise(seed, identity, self._observed.seed), noise)
                 x = x.reshape(len(draws), len(tile), *x.shape[1:])[: n - start, : len(rows)]
-                out[start : start + len(x), rows] = x
-        if self._observed.single:
-            out = out[:, 0]
-        return out[0] if n is None else out
+                yield slice(start, start + len(x)), rows, x
 
     def _rows(self, parts: object, verb: str) -> list[Multiset]:
         """What an edit was given, for each row."""

@@ -2,7 +2,8 @@
 
 The j-th part of a kind has its own eps_j, so that one more part adds its own draw and leaves the others as they are.
 B(n) costs O(log n): the first steps are drawn one by one, later ones by blocks of double size, and inside a block by
-the Brownian bridge, half given whole ~ N(whole / 2, size / 4).  Parts with a place have a key, and numbers by key.
+the Brownian bridge, half given whole ~ N(whole / 2, size / 4).  Parts that the caller gave a key, and parts with a
+place, have their numbers by key: then eps_j is that of the j-th key, and the cost is O(n).
 Where a part's shape is a mixture, its component is its own too; what is Gaussian given the components follows the walk,
 and stays with its part exactly where the components of a kind have one covariance.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,22 +31,49 @@ class PartNoise:
     """Standard normal numbers in which those of the latents ("w") belong to parts; all others are the noise's own.
 
     keys: one for each part in the order of the composition's listing; None: the place among the parts of its kind.
-    by_kind: "w" is asked for kind by kind, (C, d), not part by part, (K, d).
+    by_kind: "w" is asked for kind by kind, (C, d), not part by part, (K, d); so are the components of mixtures.
     """
 
     def __init__(self, noise: Noise, composition: Multiset, keys: Sequence[int] | None, by_kind: bool) -> None:
         self.noise = noise
         self.counts = composition.counts
-        self.keys = None if by_kind else _canonical_keys(composition, keys)
+        self.keys: Tensor | None = None
+        self.keys_by_kind: list[list[int]] | None = None
+        if not by_kind:
+            self.keys = torch.tensor([key for _, key in _canonical_keys(composition, keys)])
+        elif keys is not None:
+            self.keys_by_kind = [[] for _ in self.counts]
+            for kind, key in _canonical_keys(composition, keys):
+                self.keys_by_kind[kind].append(key)
 
     def normal(self, name: str, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """-> (B, *shape), standard normal."""
+        if name == "w/component" and self.keys_by_kind is not None:
+            return self._components(self.keys_by_kind, shape[0], dtype)
         if name != "w":
             return self.noise.normal(name, *shape, dtype=dtype)
+        if self.keys_by_kind is not None:
+            return self._keyed_sums(self.keys_by_kind, shape[1]).to(dtype)
         if self.keys is None:
             return self._walks(shape[1]).to(dtype)
         numbers = self.noise.normal("w/key", int(self.keys.max()) + 1, shape[1], dtype=dtype)
         return numbers[:, self.keys]
+
+    def _keyed_sums(self, keys: Sequence[Sequence[int]], width: int) -> Tensor:
+        """B_c(n_c) / sqrt(n_c) with the steps of these keys, 0 for kinds without parts, (B, C, width) float64."""
+        sums = torch.zeros(len(self.noise), len(keys), width, dtype=torch.float64)
+        for kind, of_kind in enumerate(keys):
+            for key in of_kind:
+                sums[:, kind] += self.noise.normal(f"w/key/{key}", width, dtype=torch.float64)
+        return sums / torch.tensor(self.counts, dtype=torch.float64).clamp(min=1).sqrt()[:, None]
+
+    def _components(self, keys: Sequence[Sequence[int]], most: int, dtype: torch.dtype) -> Tensor:
+        """What the component of each part is chosen by, (B, most, C); of kinds with more parts none is chosen."""
+        chosen = torch.zeros(len(self.noise), most, len(keys), dtype=dtype)
+        for kind, of_kind in enumerate(keys):
+            for place, key in enumerate(of_kind[:most]):
+                chosen[:, place, kind] = self.noise.normal(f"w/key/{key}/component", 1, dtype=dtype)[:, 0]
+        return chosen
 
     def _walks(self, width: int) -> Tensor:
         """B_c(n_c) / sqrt(n_c) of every kind, 0 for kinds without parts, (B, C, width) float64."""
@@ -101,19 +130,36 @@ class Joined:
         return torch.cat([source.normal(name, *shape, dtype=dtype) for source in self.sources])
 
 
-def _canonical_keys(composition: Multiset, keys: Sequence[int] | None) -> Tensor:
-    """The keys of the parts in canonical order, (K,) int64."""
+def _canonical_keys(composition: Multiset, keys: Sequence[int] | None) -> list[tuple[int, int]]:
+    """(kind, key) of the parts in canonical order."""
+    numbers = None if keys is None else _checked_keys(keys, composition.size)
     parts = composition.listed()
-    if keys is None:
+    if numbers is None:
         seen: dict[int, int] = {}
-        own = []
+        numbers = []
         for part in parts:
             seen[part.kind] = seen.get(part.kind, -1) + 1
-            own.append(seen[part.kind] * composition.schema.n_kinds + part.kind)
-        keys = own
-    if len(keys) != len(parts) or len(set(keys)) != len(keys):
-        raise PartsError(f"keys must be {len(parts)} different numbers, one for each part, got {len(keys)}")
+            numbers.append(seen[part.kind] * composition.schema.n_kinds + part.kind)
+        _check_range(numbers)
+    return [(part.kind, key) for part, key in sorted(zip(parts, numbers, strict=True))]
+
+
+def _checked_keys(keys: object, size: int) -> list[int]:
+    """What the caller gave as keys: ``size`` different numbers."""
+    if isinstance(keys, str | bytes) or not isinstance(keys, Sequence | np.ndarray):
+        raise PartsError(f"keys must be a list of {size} different numbers, one for each part, got {keys!r:.40}")
+    numbers: list[int] = []
+    for key in keys:
+        if isinstance(key, bool) or not isinstance(key, int | np.integer):
+            raise PartsError(f"keys must be whole numbers, one for each part, got {key!r:.40}")
+        numbers.append(int(key))
+    if len(numbers) != size or len(set(numbers)) != size:
+        same = "" if len(numbers) != size else ", some of them equal"
+        raise PartsError(f"keys must be {size} different numbers, one for each part, got {len(numbers)}{same}")
+    _check_range(numbers)
+    return numbers
+
+
+def _check_range(keys: Sequence[int]) -> None:
     if min(keys) < 0 or max(keys) >= MAX_KEYS:
         raise PartsError(f"keys must lie between 0 and {MAX_KEYS - 1}, got {min(keys)} to {max(keys)}")
-    order = sorted(range(len(parts)), key=lambda place: (parts[place], keys[place]))
-    return torch.tensor([keys[place] for place in order])

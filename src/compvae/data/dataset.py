@@ -2,7 +2,8 @@
 
 * ``wholes.npz`` (``x``, ``whole_id``[, ``shared_id``]), or the same as ``.csv`` or ``.parquet``;
 * ``parts.csv``: ``whole_id, <attributes>[, count]``, one line for each part, or for each run of alike ones;
-* ``context.csv`` (optional): ``whole_id, <columns>``, ``shared_id`` may stand here too.
+* ``context.csv`` (optional): ``whole_id, <columns>``.  ``shared_id`` may be a column here too; where the wholes have
+  one as well, the two must agree.
 
 An attribute whose values are numbers with a fraction, or more than 32 different numbers, is continuous; all others are
 categorical ("1" to "10" are names of frequencies as well as numbers).
@@ -18,7 +19,7 @@ import numpy as np
 from compvae.data.covariates import Column, Covariates, read_covariates
 from compvae.data.tables import ENDINGS, Table, open_table
 from compvae.data.text import show
-from compvae.data.wholes import ID, READERS, SHARED, read_wholes
+from compvae.data.wholes import ID, READERS, SHARED, StoredWholes, read_wholes
 from compvae.errors import ConfigError, DataFileError, PartsError
 from compvae.files import is_file
 from compvae.parts import COUNT_KEY, Attribute, Multiset, Part, PartsSchema
@@ -66,8 +67,7 @@ def read_dataset(directory: Path) -> Dataset:
     schema, by_id = _read_parts(files["parts"], wholes.ids)
     context, shared = Covariates(), wholes.shared
     if "context" in files:
-        context, beside = _read_context(files["context"], wholes.ids)
-        shared = shared if beside is None else beside
+        context, shared = _read_context(files["context"], files["wholes"], wholes)
     return Dataset(wholes.ids, wholes.x, schema, [by_id[name] for name in wholes.ids], context, shared)
 
 
@@ -161,13 +161,18 @@ def _counts(table: Table, column: Column | None, length: int) -> list[int]:
 # -- context ---------------------------------------------------------------------------------------------------------
 
 
-def _read_context(path: Path, ids: list[str]) -> tuple[Covariates, list[str] | None]:
-    """What is observed about each whole, and the id of what it shares where this table says it."""
+def _read_context(path: Path, wholes_path: Path, wholes: StoredWholes) -> tuple[Covariates, list[str] | None]:
+    """What is observed about each whole, and the id of what it shares, from this table or from that of the wholes."""
+    assert wholes.ids is not None
     table = open_table(path, "context")
     table.needs(ID)
     columns = _columns_of(table)
-    _refuse_unknown(columns[ID], table, set(ids))
-    shared = _shared_ids(table, columns, ids) if SHARED in columns else None
+    _refuse_unknown(columns[ID], table, set(wholes.ids))
+    shared = wholes.shared
+    if SHARED in columns:
+        shared = _shared_ids(table, columns, wholes.ids)
+        if wholes.shared is not None:
+            _refuse_contradiction(table, columns, dict(zip(wholes.ids, wholes.shared, strict=True)), wholes_path)
     only_ids = set(table.header) <= {ID, SHARED}
     return Covariates() if only_ids else read_covariates(path, ID, skip=(SHARED,)), shared
 
@@ -184,3 +189,15 @@ def _shared_ids(table: Table, columns: dict[str, Column], ids: list[str]) -> lis
         if not by_id.get(name):
             raise DataFileError(f"{table.path}, column {SHARED!r}: the whole {show(name)} has none; each needs one")
     return [by_id[name] for name in ids]
+
+
+def _refuse_contradiction(table: Table, columns: dict[str, Column], known: dict[str, str], wholes_path: Path) -> None:
+    """Complain about a whole with another shared id in the file of wholes.  known: that id, by whole."""
+    for at, text, other in zip(columns[ID].rows, columns[ID].texts, columns[SHARED].texts, strict=True):
+        name, here = text.strip(), other.strip()
+        if known[name] != here:
+            raise DataFileError(
+                f"{table.where(at, table.header.index(SHARED))}: the whole {show(name)} has {show(here)} here and "
+                f"{show(known[name])} in {wholes_path}; write the same {SHARED} in both files, or leave the column out "
+                f"of one of them"
+            )

@@ -1,6 +1,7 @@
 """What the lanes do: requests that were read, as calls of the model, as answers.
 
-Everything here is a function of the request alone: the same request gives the same bytes, whoever else asks.
+Everything here is a function of the request alone: the same request gives the same bytes, whoever else asks.  Between
+two pieces of work, each a call of the networks for one tile, it is asked whether the request still has time.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def sample_answer(asked: Asked, request: SampleIn, x: np.ndarray, seconds: float
 def truth(asked: Asked, request: TruthIn) -> Answer:
     """n exact wholes."""
     started = time.perf_counter()
-    x = asked.problem.truth(asked.parts, request.n, request.seed, asked.context)
+    x = _in_time(asked, asked.problem.truth(asked.parts, request.n, request.seed, asked.context))
     return _answer(asked, request, {"x": x}, {"milliseconds": 1000 * (time.perf_counter() - started)}, x)
 
 
@@ -88,9 +89,9 @@ class Observatory:
     def infer(self, asked: Asked, request: InferIn) -> Answer:
         """The whole as the model sees it, and each of its parts alone."""
         x, composition, _ = self._observe(asked, request)
-        whole = composition.decode()
+        whole = _in_time(asked, composition.decode())
         places = np.cumsum([0, *(count for _, count in asked.parts.runs[:-1])]).tolist()
-        alone = np.stack([composition.part(place) for place in places])
+        alone = np.stack([_in_time(asked, composition.part(place)) for place in places])
         bound = asked.served.model.elbo(x, asked.parts, asked.context, seed=request.seed)
         told = {"bound": asdict(bound), "rmse": _rmse(whole, x)}
         arrays = {"x": x, "whole": whole, "alone": alone}
@@ -110,9 +111,9 @@ class Observatory:
                 after = after.add(step.add)
         arrays: dict[str, np.ndarray | None] = {
             "x": x,
-            "before": before.decode(),
-            "after": after.decode(),
-            "draws": after.decode(request.n, request.seed, request.noise) if request.n else None,
+            "before": _in_time(asked, before.decode()),
+            "after": _in_time(asked, after.decode()),
+            "draws": _draws(asked, after, request) if request.n else None,
             "exact": None if exact is None else exact.with_parts(after.untouched[0], after.multisets[0]),
         }
         drawn, one, true = arrays["draws"], arrays["after"], arrays["exact"]
@@ -157,6 +158,18 @@ def _answer(
 
 def _rmse(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.sqrt(np.mean((a - b) ** 2, dtype=np.float64)))
+
+
+def _draws(asked: Asked, composition: Composition, request: EditIn) -> np.ndarray:
+    """n draws of an edited whole, (n, *shape)."""
+    pieces = composition.pieces(request.n, request.seed, request.noise)
+    return np.concatenate([_in_time(asked, x)[:, 0] for _, _, x in pieces])
+
+
+def _in_time(asked: Asked, x: np.ndarray) -> np.ndarray:
+    """x, as long as its request has time."""
+    _check_time(asked)
+    return x
 
 
 def _check_time(asked: Asked) -> None:

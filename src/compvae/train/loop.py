@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from compvae.batch import Batch
-from compvae.errors import DivergenceError, OutputError
+from compvae.errors import DivergenceError, OtherProcessError, OutputError
+from compvae.files import reason
 from compvae.fitting.start import start, startable
 from compvae.network import CompVAE
 from compvae.noise import Noise
@@ -26,12 +27,13 @@ from compvae.train.engine import Engine
 from compvae.train.schedule import largest_size
 from compvae.train.settings import RunConfig
 from compvae.train.signals import Signals
-from compvae.train.step import Step, optimiser_for, train_step
+from compvae.train.step import FAILED, Step, optimiser_for, train_step
 from compvae.train.watch import watch
 
 __all__ = ["Event", "Observer", "Trainer"]
 
 START = 1 << 39  # added to the seed of a run: wholes that no step trains on
+ELSEWHERE = "process 0 of this run could not go on; its message says why"
 HELD_OUT = -1  # the fold of the held-out examples: no training step has this number
 
 
@@ -69,6 +71,7 @@ class Trainer:
         self.average = {k: v.clone() for k, v in self.model.state_dict().items()} if averaged else {}
         self.state = RunState()
         self.seconds = self.drawing = 0.0
+        self.failure: Exception | None = None  # of an observer, until all processes know of it
 
     def _begun(self) -> CompVAE:
         """The model before its first step."""
@@ -147,11 +150,12 @@ class Trainer:
             self._save(checkpoints)
         with Signals() as signals:
             while self.state.step < self.config.recipe.steps:
-                result = self.advance(signals.number)
+                result = self.advance(FAILED if self.failure else signals.number)
+                if result.stop == FAILED:
+                    raise self.failure or OtherProcessError(ELSEWHERE)
                 event = self._after(result, checkpoints)
                 if self.engine.main:
-                    for observer in observers:
-                        observer(event)
+                    self._tell(observers, event)
                 if result.stop:
                     self._save(checkpoints)
                     return result.stop
@@ -159,6 +163,23 @@ class Trainer:
                     break
         self._save(checkpoints)
         return 0
+
+    def _tell(self, observers: Sequence[Observer], event: Event) -> None:
+        """Tell the observers of a step.
+
+        The other processes are on their way into the next sum by now: a failure of an observer waits for that sum, or
+        for the one of saving, and there all processes end together.
+        """
+        try:
+            for observer in observers:
+                observer(event)
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            self.failure = OutputError(f"{where}cannot write, {reason(error)}; the last checkpoint is intact")
+        except Exception as error:  # a defect of an observer: it too must reach the other processes
+            self.failure = error
+        if self.failure is not None and self.engine.world == 1:
+            raise self.failure
 
     def _after(self, result: Step, checkpoints: Checkpoints) -> Event:
         """Roll back, check, save: what is due after a step."""
@@ -188,16 +209,16 @@ class Trainer:
         """One process writes; if it cannot, all of them stop with the same error."""
         tensors, state = snapshot(self.model, self.optimiser, self.average, self.state)
         _require_finite(tensors)
-        failure: OutputError | None = None
+        failure = self.failure
         if self.engine.main:
             try:
                 checkpoints.save(tensors, state, best)
             except OutputError as error:
-                failure = error
+                failure = failure or error
         failed = torch.tensor(float(failure is not None), device=self.engine.device)
         self.engine.sum_([failed])
         if failed:
-            raise failure or OutputError("another process could not write the checkpoint")
+            raise failure or OtherProcessError(ELSEWHERE)
 
     def resume(self, checkpoints: Checkpoints) -> str:
         """Take up the newest readable checkpoint; says which, and what was passed over."""

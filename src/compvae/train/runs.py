@@ -264,12 +264,11 @@ class _Work:
         torch.set_num_threads(config.threads)
         trainer = Trainer(config, engine)
         checkpoints = Checkpoints(self.directory / "checkpoints", config.keep)
-        if engine.main:
-            checkpoints.tidy()
         message = trainer.resume(checkpoints) if self.resume else ""
         if engine.main and self.show and isinstance(trainer.problem, OwnSource):
             print(trainer.problem.summary(), file=sys.stderr)
-        observers = self._observers(config, trainer.state.step) if engine.main else []
+        observers: list[Observer] = []
+        _in_main(engine, lambda: observers.extend(self._prepared(checkpoints, config, trainer.state.step)))
         try:
             stopped = trainer.run(checkpoints, observers)
         finally:
@@ -280,6 +279,15 @@ class _Work:
             _in_main(engine, lambda: self._keep_model(trainer, checkpoints))
         state = trainer.state
         return Outcome(self.directory, state.step, stopped, state.skipped, state.rollbacks, state.best, message)
+
+    def _prepared(self, checkpoints: Checkpoints, config: RunConfig, step: int) -> list[Observer]:
+        """The directory cleared of what a killed run left behind, and the observers."""
+        try:
+            checkpoints.tidy()
+            return self._observers(config, step)
+        except OSError as error:
+            where = error.filename or self.directory
+            raise OutputError(f"{where}: cannot write, {reason(error)}") from None
 
     def _observers(self, config: RunConfig, step: int) -> list[Observer]:
         metrics = self.directory / METRICS

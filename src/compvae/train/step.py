@@ -21,7 +21,9 @@ from compvae.prior import PriorStatistics, TablePrior
 from compvae.train.engine import Engine
 from compvae.train.schedule import Recipe, kl_weight, learning_rate
 
-__all__ = ["Step", "optimiser_for", "train_step"]
+__all__ = ["FAILED", "Step", "optimiser_for", "train_step"]
+
+FAILED = -1  # in the place of a signal: a process cannot go on
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Step:
     """What a step saw and did: means of the bound's terms over the global batch, nats, at the weights before it.
 
     applied: False where loss, gradient or statistics were not finite; fault then says which.
-    stop: the signal by which some process was asked to stop, 0 for none.
+    stop: the signal by which some process was asked to stop, FAILED where one cannot go on, 0 for none.
     """
 
     w: float
@@ -61,7 +63,10 @@ def train_step(
     slower: float = 1.0,
     stop: int = 0,
 ) -> Step:
-    """Climb the bound once.  batch, noise: this process's rows.  slower: factor on the rate, after a rollback."""
+    """Climb the bound once.  batch, noise: this process's rows.  slower: factor on the rate, after a rollback.
+
+    stop: why this process wants to stop, as in :class:`Step`; all processes learn it by the sum they make anyway.
+    """
     engine = engine or Engine()
     if not model.training:  # walks over all modules
         model.train()
@@ -78,8 +83,8 @@ def train_step(
     gradients = [value.grad for value in learned if value.grad is not None]
     statistics = _as_list(bound.statistics)
     engine.sum_([terms, *gradients, *statistics])
-    w, z, x, interrupted, terminated = terms.tolist()
-    asked = signal.SIGTERM if terminated else signal.SIGINT if interrupted else 0
+    w, z, x, interrupted, terminated, failed = terms.tolist()
+    asked = FAILED if failed else signal.SIGTERM if terminated else signal.SIGINT if interrupted else 0
 
     norm = get_total_norm(gradients)
     if norm > recipe.clip:  # most steps are spared a pass over all gradients
@@ -94,9 +99,9 @@ def train_step(
 
 
 def _terms(bound: Bound, batch: int, stop: int) -> Tensor:
-    """This process's share of the means of w, z and x, and which signal it got, (5,) float64."""
+    """This process's share of the means of w, z and x, and why it wants to stop, (6,) float64."""
     means = [term.detach().double().sum() / batch for term in (bound.w, bound.z, bound.x)]
-    asked = [torch.full_like(means[0], stop == number) for number in (signal.SIGINT, signal.SIGTERM)]
+    asked = [torch.full_like(means[0], stop == number) for number in (signal.SIGINT, signal.SIGTERM, FAILED)]
     return torch.stack([*means, *asked])
 
 
