@@ -79,7 +79,7 @@ def load_network(directory: str | os.PathLike[str]) -> tuple[CompVAE, Provenance
     source = _path(directory)
     contents = _read_config(source / CONFIG)
     try:
-        config = ModelConfig.read(contents["model"], f"{source / CONFIG}, model")
+        config = ModelConfig.read(contents["model"], f"{source / CONFIG}, model", stored=True)
     except ConfigError as error:
         raise ModelFileError(str(error)) from None
     network = _unfilled(config, source / CONFIG)

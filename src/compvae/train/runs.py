@@ -110,7 +110,7 @@ def data_of(name: str | os.PathLike[str]) -> tuple[Path, OwnData, OwnSource]:
     place = Path(name)
     for directory in (place, place.parent):
         if (directory / CONFIG).is_file() and (directory / "model").is_dir():
-            data = read_run(read_options(directory / CONFIG), str(directory / CONFIG)).data
+            data = read_run(read_options(directory / CONFIG), str(directory / CONFIG), stored=True).data
             if data is not None:
                 return directory, data, data.open()
     raise ConfigError(
@@ -156,7 +156,7 @@ def _stored(directory: Path, options: Mapping[str, Any]) -> RunConfig:
             f"{directory} holds no {CONFIG}, there is no run to resume; leave out --resume to start one"
         )
     try:
-        stored = read_run(read_options(directory / CONFIG), str(directory / CONFIG))
+        stored = read_run(read_options(directory / CONFIG), str(directory / CONFIG), stored=True)
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
     known = {**stored.recipe.model_dump(mode="json"), **stored.model_dump(mode="json")}
@@ -326,6 +326,7 @@ class _Work:
         if isinstance(trainer.problem, OwnSource):
             provenance = Provenance(None, {}, {**notes, **trainer.problem.notes()})
         Model(model, provenance).save(self.directory / "model")
+
 
 def _left_behind(trainer: Trainer, checkpoints: Checkpoints) -> str:
     """The end of a sentence about a run whose model is not kept: how far it came, what is there, what to do."""
