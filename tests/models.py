@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from pydantic import BaseModel
 
 from compvae.batch import Batch, PaddedParts
 from compvae.config import (
@@ -66,14 +69,20 @@ DECODERS = {
 }
 
 
+def without_idle(pieces: dict[str, Any]) -> ModelConfig:
+    """A model of these pieces, settings left out that nothing would read, such as networks of z where there is none."""
+    models = {name: piece.model_dump(mode="json") for name, piece in pieces.items() if isinstance(piece, BaseModel)}
+    return ModelConfig.read({**pieces, **models}, stored=True)
+
+
 def curve_configs() -> dict[str, ModelConfig]:
     """Every allowed combination on categorical parts."""
     prior = PriorConfig(z_network=SMALL_Z)
     return {
-        f"{posterior}, {decoder}, {latent}": ModelConfig(
-            parts=NOTES, shape=CURVE, scale="size", latent=LATENTS[latent], prior=prior,
-            posterior=POSTERIORS[posterior], decoder=DECODERS[decoder],
-        )
+        f"{posterior}, {decoder}, {latent}": without_idle({
+            "parts": NOTES, "shape": CURVE, "scale": "size", "latent": LATENTS[latent], "prior": prior,
+            "posterior": POSTERIORS[posterior], "decoder": DECODERS[decoder],
+        })
         for posterior in POSTERIORS
         for decoder in ("paper", "linked", "pointwise")
         for latent in LATENTS
@@ -105,19 +114,22 @@ def image_configs() -> dict[str, ModelConfig]:
         "per_part, linked": (LatentConfig(w=4), network, POSTERIORS["per_part"], DECODERS["linked"]),
     }
     return {
-        name: ModelConfig(parts=SITES, shape=IMAGE, latent=latent, prior=prior, posterior=posterior, decoder=decoder)
+        name: without_idle({
+            "parts": SITES, "shape": IMAGE, "latent": latent, "prior": prior,
+            "posterior": posterior, "decoder": decoder,
+        })
         for name, (latent, prior, posterior, decoder) in pieces.items()
-    }
+    }  # fmt: skip
 
 
 def feeder_configs() -> dict[str, ModelConfig]:
     """Loads that add up: noise of the parts, a mixture as their shape, more coordinates than values."""
     mixed = PriorConfig(components=3, z_network=SMALL_Z)
     return {
-        f"newton, losses, {name}": ModelConfig(
-            parts=NOTES, shape=CURVE, scale="size", latent=latent, prior=mixed,
-            posterior=POSTERIORS["newton"], decoder=DECODERS["losses"],
-        )
+        f"newton, losses, {name}": without_idle({
+            "parts": NOTES, "shape": CURVE, "scale": "size", "latent": latent, "prior": mixed,
+            "posterior": POSTERIORS["newton"], "decoder": DECODERS["losses"],
+        })
         for name, latent in (
             ("mixture", LatentConfig(w=5, blocks=True)),
             ("mixture, z above", LatentConfig(w=5, blocks=True, z=3, z_place="above")),

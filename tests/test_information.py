@@ -13,7 +13,7 @@ from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo
 from compvae.presets import preset
-from models import DECODERS, LATENTS, POSTERIORS, SMALL_Z
+from models import DECODERS, LATENTS, POSTERIORS, SMALL_Z, without_idle
 
 SINES, COLOURS = problems.get("sines", timesteps=20, resolution=10), problems.get("colours", size=5)
 COMBINATIONS = [
@@ -27,10 +27,10 @@ COMBINATIONS = [
 
 
 def curve_model(posterior: str, decoder: str, latent: str) -> CompVAE:
-    config = ModelConfig(
-        parts=SINES.schema, shape=SINES.shape, scale="size", latent=LATENTS[latent],
-        prior=PriorConfig(z_network=SMALL_Z), posterior=POSTERIORS[posterior], decoder=DECODERS[decoder],
-    )  # fmt: skip
+    config = without_idle({
+        "parts": SINES.schema, "shape": SINES.shape, "scale": "size", "latent": LATENTS[latent],
+        "prior": PriorConfig(z_network=SMALL_Z), "posterior": POSTERIORS[posterior], "decoder": DECODERS[decoder],
+    })  # fmt: skip
     return CompVAE.seeded(config, 0).eval()
 
 

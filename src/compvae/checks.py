@@ -47,15 +47,17 @@ def allocate(*shape: int) -> np.ndarray:
         ) from None
 
 
-def from_plain_data(schema: type[Schema], data: object, where: str) -> Schema:
+def from_plain_data(schema: type[Schema], data: object, where: str, stored: bool = False) -> Schema:
     """A pydantic model from plain data (JSON, TOML, dicts); a ConfigError names the field at fault.
+
+    stored: the data is a file of ours, not what a caller sets; validators see it as ``info.context["stored"]``.
 
     By way of JSON: strict about types ("3" is not 3), yet a list may stand for a tuple.
     """
     if not isinstance(data, Mapping):
         raise ConfigError(f"{where}: expected a mapping of settings, got {type(data).__name__}")
     try:
-        return schema.model_validate_json(json.dumps(dict(data)))
+        return schema.model_validate_json(json.dumps(dict(data)), context={"stored": stored})
     except ValidationError as error:
         raise ConfigError(f"{where}: {describe_invalid(error)}") from None
     except (TypeError, ValueError, RecursionError) as error:

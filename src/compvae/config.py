@@ -1,23 +1,25 @@
 """The configuration of a model: which pieces, of which sizes, and which of them go together.
 
 One schema for presets, files and flags.  What does not go together is found here, before a network is built, and said
-in one sentence (:class:`~compvae.errors.ConfigError`).
+in one sentence (:class:`~compvae.errors.ConfigError`).  So is a setting that nothing would read: only files, which hold
+all settings, may have some of them, and they are put back to their defaults (:func:`idle_settings`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 from compvae.checks import from_plain_data
 from compvae.parts import Attribute, PartsSchema
 
 __all__ = [
     "CollapsedConfig", "GraphConfig", "LatentConfig", "LinkedConfig", "ModelConfig", "NewtonConfig",
-    "PaperDecoderConfig", "PerPartConfig", "PlacedConfig", "PriorConfig", "ZNetworkConfig"
+    "PaperDecoderConfig", "PerPartConfig", "PlacedConfig", "PriorConfig", "ZNetworkConfig",
+    "idle_settings", "is_stored",
 ]  # fmt: skip
 
 Width = Annotated[int, Field(ge=1, le=16_384)]
@@ -224,24 +226,103 @@ class ModelConfig(_Config):
     decoder: DecoderConfig
 
     @classmethod
-    def read(cls, data: Mapping[str, Any], where: str = "config") -> ModelConfig:
-        """A configuration from plain data (as in config.json); a :class:`ConfigError` names the field at fault."""
-        return from_plain_data(cls, data, where)
+    def read(cls, data: Mapping[str, Any], where: str = "config", stored: bool = False) -> ModelConfig:
+        """A configuration from plain data (as in config.json); a :class:`ConfigError` names the field at fault.
+
+        stored: the data is a file, whose idle settings are put back to their defaults.
+        """
+        found = from_plain_data(cls, data, where, stored)
+        return found.settled() if stored else found
+
+    def settled(self) -> ModelConfig:
+        """The same model, with the settings that nothing reads at their defaults."""
+        data: dict[str, Any] = self.model_dump(mode="json")
+        for name in idle_settings(self):
+            piece, field = name.split(".")
+            del data[piece][field]
+        return from_plain_data(type(self), data, "config")
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _fits_together(self, info: ValidationInfo) -> Self:
         for check in (
             _check_shape, _check_context, _check_sum, _check_link, _check_place, _check_z, _check_prior
         ):  # fmt: skip
             problem = check(self)
             if problem:
                 raise ValueError(problem)
+        if not is_stored(info):
+            for name, need in idle_settings(self).items():
+                raise ValueError(f"{name} does nothing unless {need}; leave it out")
         return self
 
     @property
     def n_blocks(self) -> int:
         """G: how many sums W consists of."""
         return self.parts.n_kinds if self.latent.blocks else 1
+
+
+def is_stored(info: ValidationInfo) -> bool:
+    """True where a file of ours is read, not what a caller sets."""
+    return bool((info.context or {}).get("stored"))
+
+
+def idle_settings(config: ModelConfig) -> dict[str, str]:
+    """Settings that have another value than their default though nothing reads them -> what would have to be so."""
+    found = {}
+    for name, need in _unread(config):
+        piece, field = name.split(".")
+        own: BaseModel = getattr(config, piece)
+        if getattr(own, field) != type(own).model_fields[field].default:
+            found[name] = need
+    return found
+
+
+def _unread(config: ModelConfig) -> Iterator[tuple[str, str]]:
+    """Settings that no network of this model and no step of its training reads, with what would read them."""
+    prior, z = config.prior, config.latent.z > 0
+    if prior.kind == "table":
+        yield from ((f"prior.{name}", "prior.kind is network") for name in ("embedding", "hidden"))
+    else:
+        yield from ((f"prior.{name}", "prior.kind is table") for name in ("centre", "spread"))
+    if prior.fit != "m_step":
+        yield "prior.rate", "prior.fit is m_step"
+    if not z:
+        yield "prior.z_network", "the model has a z (latent.z, latent.z_place)"
+    yield from _unread_by_posterior(config)
+    yield from _unread_by_decoder(config)
+
+
+def _unread_by_posterior(config: ModelConfig) -> Iterator[tuple[str, str]]:
+    own, z = config.posterior, config.latent.z > 0
+    crop = own.kind == "per_part" and own.reader == "crop"
+    if own.kind == "newton":
+        reads, need = z and config.decoder.kind == "placed", "decoder.kind is placed and the model has a z"
+    else:
+        reads, need = z or not crop, "posterior.reader is whole or the model has a z"
+    if not reads:
+        yield from ((f"posterior.{name}", need) for name in ("trunk", "channels"))
+    elif own.trunk == "vector":
+        yield "posterior.channels", "posterior.trunk is curve or image"
+    if not (z and reads):
+        yield "posterior.z_network", need if own.kind == "newton" else "the model has a z (latent.z, latent.z_place)"
+    if own.kind == "per_part" and not crop:
+        yield from ((f"posterior.{name}", "posterior.reader is crop") for name in ("crop", "reach"))
+
+
+def _unread_by_decoder(config: ModelConfig) -> Iterator[tuple[str, str]]:
+    own = config.decoder
+    if own.kind == "paper":
+        if own.trunk == "vector":
+            yield "decoder.channels", "decoder.trunk is curve or image"
+        else:
+            yield "decoder.hidden", "decoder.trunk is vector"
+        if own.stem == "added":
+            yield "decoder.blocks", "decoder.stem is joined"
+    elif own.kind == "linked":
+        if own.link == "losses":
+            yield from ((f"decoder.{name}", "decoder.link is joint or pointwise") for name in ("width", "blocks"))
+        if own.part_noise or config.scale == "none":
+            yield "decoder.noise_power", "scale is size and decoder.part_noise is false"
 
 
 def _check_shape(config: ModelConfig) -> str | None:

@@ -44,7 +44,7 @@ class CheckpointError(CompVAEError):
 
 
 class DivergenceError(CompVAEError):
-    """Training went on diverging after it was rolled back with a lower rate."""
+    """Training went on diverging after rollbacks with a lower rate, or samples of the trained model are not finite."""
 
 
 class MissingExtraError(CompVAEError):

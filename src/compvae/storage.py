@@ -21,7 +21,6 @@ from safetensors.torch import save
 from torch import Tensor
 
 from compvae.errors import ConfigError, ModelFileError
-from compvae.errors import ConfigError, ModelFileError
 from compvae.files import reason, sha256_of, stage_directory, sync_directory
 from compvae.network import Network, unfilled_network
 from compvae.transport.config import AnyModelConfig, TransportConfig, model_config_from
@@ -79,7 +78,7 @@ def load_network(directory: str | os.PathLike[str]) -> tuple[Network, Provenance
     source = _path(directory)
     contents = _read_config(source / CONFIG)
     try:
-        config = model_config_from(contents["model"], f"{source / CONFIG}, model")
+        config = model_config_from(contents["model"], f"{source / CONFIG}, model", stored=True)
     except ConfigError as error:
         raise ModelFileError(str(error)) from None
     network = _unfilled(config, source / CONFIG)

@@ -7,7 +7,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from compvae.baselines.learned import Learned
-from compvae.distributions import Normal
+from compvae.distributions import MOST, WIDEST, Normal, bounded
 from compvae.nn.residual import residual_stack
 from compvae.noise import Noise
 from compvae.scale import beside
@@ -52,7 +52,8 @@ class ConditionalVAE(Learned):
         assert isinstance(self.network, nn.ModuleDict)
         mean, log_variance = self.network["decoder"](seen).chunk(2, 1)
         spread = self.coordinates.spread
-        return Normal.floored(mean * spread, log_variance + 2 * spread.log(), FLOOR)
+        log_variance = bounded(log_variance, widest=WIDEST) + 2 * spread.log()
+        return Normal.floored(mean * spread, log_variance, FLOOR, MOST)
 
     def _normal(self, network: str, seen: Tensor, floor: float) -> Normal:
         assert isinstance(self.network, nn.ModuleDict)

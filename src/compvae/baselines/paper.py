@@ -112,16 +112,15 @@ def _of_width(problem: Problem, width: int) -> ModelConfig:
     trunks: dict[tuple[int, ...], Trunk] = {TRUNK_SHAPES["curve"]: "curve", TRUNK_SHAPES["image"]: "image"}
     trunk, image = trunks.get(problem.shape, "vector"), problem.shape == TRUNK_SHAPES["image"]
     floor, network = (5e-3 if image else 1e-3), ZNetworkConfig(width=4 * width, blocks=1)
+    channels: dict[str, Any] = {} if trunk == "vector" else {"channels": width}
+    hidden: dict[str, Any] = {"hidden": 4 * width} if trunk == "vector" else {}
+    prior: dict[str, Any] = {} if problem.schema.countable else {"kind": "network", "hidden": 4 * width}
     return ModelConfig(
         parts=problem.schema,
         context=problem.context,
         shape=problem.shape,
         latent=LatentConfig(w=4 * width, z=width, z_place="below"),
-        prior=PriorConfig(
-            kind="table" if problem.schema.countable else "network", hidden=4 * width, floor=floor, z_network=network
-        ),
-        posterior=GraphConfig(trunk=trunk, channels=width, embedding=32, width=4 * width, blocks=3, z_network=network),
-        decoder=PaperDecoderConfig(
-            trunk=trunk, channels=width, hidden=4 * width, stem="added" if image else "joined", floor=floor
-        ),
+        prior=PriorConfig(floor=floor, z_network=network, **prior),
+        posterior=GraphConfig(trunk=trunk, embedding=32, width=4 * width, blocks=3, z_network=network, **channels),
+        decoder=PaperDecoderConfig(trunk=trunk, stem="added" if image else "joined", floor=floor, **channels, **hidden),
     )

@@ -18,7 +18,7 @@ from compvae.batch import Parts
 from compvae.config import LinkedConfig, ModelConfig
 from compvae.context import context_size
 from compvae.decoder.base import Decoder
-from compvae.distributions import Normal, raised, soft_floor
+from compvae.distributions import Normal, raised, variance_of
 from compvae.distributions.dense import Linearised
 from compvae.nn.residual import Skipped, residual_stack, white
 from compvae.scale import beside, size_scale
@@ -117,7 +117,7 @@ class LinkedDecoder(Decoder):
 
     def noise_of_part(self) -> Tensor:
         """s_c^2 in units of x, (C, T)."""
-        return soft_floor(self.log_noise, self.own.floor).exp().flatten(1)
+        return variance_of(self.log_noise, self.own.floor).flatten(1)
 
     @torch.no_grad()
     def set_noise(self, variance: Tensor, there: Tensor) -> None:

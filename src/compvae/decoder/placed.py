@@ -22,7 +22,7 @@ from compvae.batch import PaddedParts, Parts
 from compvae.config import ModelConfig, PlacedConfig
 from compvae.context import context_size
 from compvae.decoder.base import Decoder
-from compvae.distributions import Members, Normal, soft_floor
+from compvae.distributions import WIDEST, Members, Normal, variance_of
 from compvae.distributions.dense import Linearised, jacobian
 from compvae.nn.residual import Skipped, mlp
 from compvae.scale import x_scale
@@ -132,4 +132,4 @@ class PlacedDecoder(Decoder):
         if context is not None:
             seen.append(context.to(mixed.dtype)[:, None, None].expand(-1, *mixed.shape[1:3], -1))
         mean, log_variance = self.link(torch.cat(seen, -1)).transpose(1, 2).unbind(-1)
-        return mean, soft_floor(log_variance, self.own.floor).exp()
+        return mean, variance_of(log_variance, self.own.floor, WIDEST)

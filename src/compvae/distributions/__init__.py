@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from compvae.distributions.normal import LOG_2PI, Members, Normal, raised, soft_floor
+from compvae.distributions.normal import (
+    LOG_2PI,
+    MOST,
+    WIDEST,
+    Members,
+    Normal,
+    bounded,
+    raised,
+    soft_floor,
+    variance_of,
+)
 from compvae.distributions.of_parts import Bridge, PaperCorrelated, PartsGaussian, SumControlled, correlations
 
 __all__ = [
-    "LOG_2PI", "Bridge", "Members", "Normal", "PaperCorrelated", "PartsGaussian", "SumControlled", "correlations",
-    "raised", "soft_floor",
+    "LOG_2PI", "MOST", "WIDEST", "Bridge", "Members", "Normal", "PaperCorrelated", "PartsGaussian", "SumControlled",
+    "bounded", "correlations", "raised", "soft_floor", "variance_of",
 ]  # fmt: skip

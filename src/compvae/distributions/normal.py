@@ -1,6 +1,7 @@
-"""N(mean, diag(variance)), its floor, and the sums that parts enter  (theory, sections 3 and 4).
+"""N(mean, diag(variance)), its bounds, and the sums that parts enter  (theory, sections 3 and 4).
 
-The paper says that variances of p are lower-bounded, and gives no value: see :func:`soft_floor`.
+The paper says that variances of p are lower-bounded, and gives no value: see :func:`soft_floor`.  Every exponential of
+a network's output or of a learned number is taken by :func:`variance_of`, which bounds it from both sides.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ from torch import Tensor
 
 from compvae.noise import NormalSource
 
-__all__ = ["LOG_2PI", "Members", "Normal", "per_row", "raised", "soft_floor"]
+__all__ = [
+    "LOG_2PI", "MOST", "WIDEST", "Members", "Normal", "bounded", "per_row", "raised", "soft_floor", "variance_of",
+]  # fmt: skip
 
 LOG_2PI = math.log(2 * math.pi)
+LEAST, MOST = 1e-8, 1e8  # standard deviations of anything: their squares, and sums of these, are float32 numbers
+WIDEST = 100.0  # standard deviation of x (in its unit) or of z that a network may predict far from its training data
 
 
 def soft_floor(log_variance: Tensor, sigma: float) -> Tensor:
@@ -27,6 +32,31 @@ def soft_floor(log_variance: Tensor, sigma: float) -> Tensor:
     """
     low = 2 * math.log(sigma)
     return F.elu(log_variance - low - 1) + low + 1
+
+
+def bounded(log_variance: Tensor, narrowest: float = LEAST, widest: float = MOST) -> Tensor:
+    """v -> c + tanh(v - c), c = clamp(v, low + 1, high - 1), low and high = 2 ln narrowest and 2 ln widest.
+
+    This is the identity, to the last bit, within [low + 1, high - 1], smooth, and always in [low, high].
+    log_variance: any shape; infinite values are allowed.
+    """
+    inside = log_variance.clamp(2 * math.log(narrowest) + 1, 2 * math.log(widest) - 1)
+    return inside + torch.tanh(log_variance - inside)
+
+
+def variance_of(log_variance: Tensor, floor: float | None = None, widest: float = MOST) -> Tensor:
+    """exp(log_variance), bounded: the one place where an output of a network is exponentiated.
+
+    A linear head has no bounds of its own: outside of the training data its exponential overflows, or is a thousand
+    times what was seen (docs/experiments.md, "Failures mended").
+
+    Args:
+        log_variance: any shape; minus a log-variance gives the precision.
+        floor: the standard deviation that :func:`soft_floor` keeps the result above; None for :data:`LEAST`.
+        widest: the standard deviation that the result stays below.
+    """
+    raw = log_variance if floor is None else soft_floor(log_variance, floor)
+    return bounded(raw, widest=widest).exp()
 
 
 def raised(variance: Tensor, sigma: float) -> Tensor:
@@ -98,9 +128,9 @@ class Normal:
     mask: Tensor | None = None
 
     @staticmethod
-    def floored(mean: Tensor, log_variance: Tensor, sigma: float) -> Normal:
-        """A normal whose standard deviation stays above ``sigma``.  mean, log_variance: (B, *)."""
-        return Normal(mean, soft_floor(log_variance, sigma).exp())
+    def floored(mean: Tensor, log_variance: Tensor, sigma: float, widest: float = WIDEST) -> Normal:
+        """A normal whose standard deviation stays between ``sigma`` and ``widest``.  mean, log_variance: (B, *)."""
+        return Normal(mean, variance_of(log_variance, sigma, widest))
 
     def rsample(self, noise: NormalSource, name: str) -> Tensor:
         """One draw for each row, differentiable, (B, *)."""
@@ -136,7 +166,7 @@ class Normal:
 
         shift, log_variance: (B, *).
         """
-        precision = (-log_variance).exp()
+        precision = variance_of(-log_variance)
         gain = 1 / (1 + self.variance * precision)
         return Normal(self.mean + self.variance * precision * gain * shift, self.variance * gain, self.mask)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from compvae.distributions.normal import LOG_2PI, Members, Normal, per_row
+from compvae.distributions.normal import LOG_2PI, WIDEST, Members, Normal, bounded, per_row, variance_of
 from compvae.noise import Noise
 
 __all__ = ["Bridge", "PaperCorrelated", "PartsGaussian", "SumControlled", "correlations"]
@@ -75,8 +75,10 @@ class PartsGaussian(ABC):
 def correlations(logits: Tensor, members: Members) -> tuple[Tensor, Tensor]:
     """rho_i = exp(r_i) / (1 + sum_j exp(r_j)), and ln(1 - R) = -ln(1 + sum_j exp(r_j)) without cancellation.
 
+    Logits are bounded as log-variances are, so that 1 / (1 - R) is a number too.
     logits: (B, K, D) -> rho (B, K, D), log_slack (B, G, D).
     """
+    logits = bounded(logits)
     top = members.highest(logits)
     shifted = (logits - members.spread(top)).masked_fill(~members.mask[..., None], -torch.inf).exp()
     denominator = (-top).exp() + members.total(shifted)
@@ -100,7 +102,7 @@ class _Repelled(PartsGaussian):
     def of(cls, members: Members, mean: Tensor, log_variance: Tensor, logits: Tensor) -> _Repelled:
         """From a network's outputs.  mean, log_variance, logits: (B, K, D)."""
         rho, log_slack = correlations(logits, members)
-        return cls(members, mean, (0.5 * log_variance).exp(), rho, log_slack)
+        return cls(members, mean, variance_of(log_variance, widest=WIDEST).sqrt(), rho, log_slack)
 
     def _log_det(self) -> Tensor:
         scales = self.scale.log().masked_fill(~self.members.mask[..., None], 0.0)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from compvae.batch import Batch
 from compvae.distributions.dense import Correlated
+from compvae.errors import DivergenceError
 from compvae.inference import infer
 from compvae.network import CompVAE
 from compvae.noise import Noise
@@ -42,7 +43,7 @@ def _turnable(model: CompVAE) -> bool:
 
 @torch.no_grad()
 def calibrate(model: CompVAE, draw: Draw, seed: int, batches: int = BATCHES, rounds: int = ROUNDS) -> None:
-    """Fit the prior, in place, to wholes drawn with a seed of their own."""
+    """Fit the prior, in place, to wholes drawn with a seed of their own; a DivergenceError where q is not finite."""
     assert isinstance(model.prior, TablePrior)
     like = model.prior.mean
     model.train()  # as in training, a posterior may look at some of the pixels: many wholes matter more
@@ -53,6 +54,8 @@ def calibrate(model: CompVAE, draw: Draw, seed: int, batches: int = BATCHES, rou
             batch = draw(noise).to(like.device, like.dtype)
             total = total.plus(_moments(model, batch, noise))
         mean, covariance = total.best()
+        if not (torch.isfinite(mean).all() and torch.isfinite(covariance).all()):
+            raise DivergenceError("training diverged: the moments of q, which the prior is fitted to, are not finite")
         if _turnable(model):
             variance, axes = torch.linalg.eigh(covariance)
             model.decoder.turn(axes.to(like))

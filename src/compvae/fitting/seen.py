@@ -16,6 +16,7 @@ from torch import Tensor
 from compvae.batch import Batch
 from compvae.decoder.linked import LinkedDecoder
 from compvae.distributions.dense import Correlated
+from compvae.errors import DivergenceError
 from compvae.fitting.calibration import Draw
 from compvae.inference import Inferred, infer
 from compvae.network import CompVAE
@@ -80,14 +81,20 @@ class Seen:
 
 @torch.no_grad()
 def look(model: CompVAE, draw: Draw, seed: int, fold: int, batches: int) -> Seen:
-    """What so many batches show.  draw: wholes as in training; seed, fold: of their own."""
+    """What so many batches show; a DivergenceError where it is not finite.
+
+    draw: wholes as in training; seed, fold: of their own.
+    """
     like = next(model.decoder.parameters())
     pieces = []
     for number in range(batches):
         noise = Noise(seed, ROWS, fold, number)
         batch = draw(noise).to(like.device, like.dtype)
         pieces.append(_seen(model, batch, infer(model, batch, noise)))
-    return Seen.together(pieces)
+    seen = Seen.together(pieces)
+    if not all(torch.isfinite(value).all() for value in (seen.z, seen.mean, seen.covariance)):
+        raise DivergenceError("training diverged: draws of q, which the parts' shapes are fitted to, are not finite")
+    return seen
 
 
 def _seen(model: CompVAE, batch: Batch, latent: Inferred) -> Seen:

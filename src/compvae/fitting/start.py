@@ -28,7 +28,8 @@ JITTER = 1e-6
 def startable(model: CompVAE) -> bool:
     """True where x is, but for losses, the sum of what the parts contribute and of their noise."""
     own = model.config.decoder
-    return own.kind == "linked" and own.link == "losses" and model.config.latent.blocks
+    table = model.config.prior.kind == "table"
+    return own.kind == "linked" and own.link == "losses" and table and model.config.latent.blocks
 
 
 @torch.no_grad()

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from compvae.batch import Batch, Parts, Shared
 from compvae.config import ModelConfig, ZNetworkConfig
 from compvae.context import context_size
-from compvae.distributions import Normal, PartsGaussian
+from compvae.distributions import WIDEST, Normal, PartsGaussian, variance_of
 from compvae.distributions.dense import Correlated, Linearised
 from compvae.nn.embedding import PartEmbedding
 from compvae.nn.residual import mlp, residual_stack
@@ -112,11 +112,11 @@ class ZPosterior(nn.Module):
         """evidence: (B, H).  prior: over (B, Z).  -> normal over (B, Z), equal in all rows of a group."""
         mean, log_variance = self.network(evidence).chunk(2, -1)
         if self.free:
-            return Normal(mean, log_variance.exp())
+            return Normal(mean, variance_of(log_variance, widest=WIDEST))
         assert prior is not None
         if shared is None:
             return prior.times(mean, log_variance)
-        precision = (-log_variance).exp()
+        precision = variance_of(-log_variance)
         total = shared.total(precision)
         weighted = shared.total(precision * mean) / total
         return prior.times(weighted[shared.group], -total.log()[shared.group])

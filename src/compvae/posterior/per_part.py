@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from compvae.batch import Batch, PaddedParts
 from compvae.config import ModelConfig, PerPartConfig
-from compvae.distributions import Normal
+from compvae.distributions import Normal, variance_of
 from compvae.nn.residual import Residual, mlp
 from compvae.posterior.base import Given, Posterior, Reader, ZPosterior
 from compvae.scale import x_scale
@@ -57,7 +57,8 @@ class PerPartPosterior(Posterior):
             seen = torch.cat([h, shift, log_message, slope.sign() * slope.abs().log1p(), (slope / 30).clamp(-3, 3)], -1)
             step, log_message = self.correct(F.elu(self.think(F.elu(self.look(seen))))).chunk(2, -1)
             shift = shift + step
-        return Normal(given.prior.mean + deviation * shift, deviation**2 / (1 + (-log_message).exp()), given.prior.mask)
+        variance = deviation**2 / (1 + variance_of(-log_message))
+        return Normal(given.prior.mean + deviation * shift, variance, given.prior.mask)
 
     def _read_each(self, given: Given, parts: PaddedParts) -> Tensor:
         """What is seen of x for each part, (B, K, width)."""

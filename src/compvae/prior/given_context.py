@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from compvae.config import ZNetworkConfig
-from compvae.distributions import LOG_2PI, Normal, soft_floor
+from compvae.distributions import LOG_2PI, Normal, variance_of
 from compvae.nn.descent import descend
 from compvae.nn.residual import residual_stack
 from compvae.noise import NormalSource, Still
@@ -94,7 +94,7 @@ class ContextPrior(nn.Module):
         out = self.mixture(torch.cat([one, context], 1)).view(len(context), self.components, -1)
         weight, mean, log_variance, below = out.split([1, self.z, self.z, self.below], -1)
         # bounded: a component far out or wide would be an extrapolation of everything that hangs on z
-        deviation = soft_floor(-F.softplus(-log_variance), NARROWEST).exp().sqrt()
+        deviation = variance_of(-F.softplus(-log_variance), NARROWEST).sqrt()
         root = torch.eye(self.z, dtype=out.dtype, device=out.device).repeat(*out.shape[:2], 1, 1)
         row, column = torch.tril_indices(self.z, self.z, -1, device=out.device)
         root[..., row, column] = below

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from compvae.batch import PaddedParts
 from compvae.config import ModelConfig
-from compvae.distributions import Normal, soft_floor
+from compvae.distributions import Normal, variance_of
 from compvae.nn.embedding import PartEmbedding
 from compvae.nn.residual import mlp
 from compvae.prior.base import PartPrior
@@ -26,4 +26,4 @@ class NetworkPrior(PartPrior):
     def of_parts(self, parts: PaddedParts, z: Tensor | None) -> Normal:
         """Normal over (B, K, d)."""
         mean, log_variance = self.network(self.embedding(parts.kind, parts.features)).chunk(2, -1)
-        return Normal(mean, soft_floor(log_variance, self.config.prior.floor).exp(), parts.mask[..., None])
+        return Normal(mean, variance_of(log_variance, self.config.prior.floor), parts.mask[..., None])

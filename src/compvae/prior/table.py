@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from compvae.batch import PaddedParts, Parts
 from compvae.config import ModelConfig, ZNetworkConfig
-from compvae.distributions import Members, Normal, PartsGaussian, raised, soft_floor
+from compvae.distributions import Members, Normal, PartsGaussian, raised, variance_of
 from compvae.distributions.dense import Correlated
 from compvae.nn.residual import residual_stack, white
 from compvae.noise import NormalSource, Still
@@ -60,7 +60,7 @@ class TablePrior(PartPrior):
             moved = self.shift(z).view(len(z), 2, *self.mean.shape)
             # bounded: a variance is an exponential, and z may lie far from all that was seen in training
             mean, log_variance = mean + moved[:, 0], log_variance + SWING * torch.tanh(moved[:, 1] / SWING)
-        return mean, soft_floor(log_variance, self.config.prior.floor).exp()
+        return mean, variance_of(log_variance, self.config.prior.floor)
 
     def of_parts(self, parts: PaddedParts, z: Tensor | None) -> Normal:
         """N(m_{l_i}(z), p_{l_i}^2(z)), normal over (B, K, d)."""
@@ -132,7 +132,7 @@ class TablePrior(PartPrior):
         seen = statistics.parts > 0
         step = rate * statistics.deviation / statistics.parts.clamp(min=1)
         square = statistics.square - 2 * step * statistics.deviation + step**2 * statistics.parts
-        variance = self.log_variance.exp().lerp(square / statistics.terms.clamp(min=1), rate)
+        variance = variance_of(self.log_variance).lerp(square / statistics.terms.clamp(min=1), rate)
         self.mean.add_(torch.where(seen, step, 0.0))
         floor = 2 * torch.log(torch.tensor(self.config.prior.floor))
         self.log_variance.copy_(torch.where(seen, variance.log().clamp(min=float(floor)), self.log_variance))

@@ -28,7 +28,7 @@ from compvae.train.schedule import largest_size
 from compvae.train.settings import RunConfig
 from compvae.train.signals import Signals
 from compvae.train.step import FAILED, Step, optimiser_for, train_step
-from compvae.train.watch import watch
+from compvae.train.watch import Watched, watch
 
 __all__ = ["Event", "Observer", "Trainer"]
 
@@ -43,7 +43,7 @@ class Event:
 
     step: steps done.  size: K at most.  seconds: spent on steps by this process.  drawing: of these, spent on data.
     held_out: the held-out bound, where it was computed.  rel_ed: K -> relED of samples, where it was measured.
-    note: something a person should know.
+    not_finite: the K at which samples were not finite.  note: something a person should know.
     """
 
     step: int
@@ -53,6 +53,7 @@ class Event:
     drawing: float
     held_out: float | None = None
     rel_ed: Mapping[str, float] = field(default_factory=dict)
+    not_finite: tuple[str, ...] = ()
     note: str = ""
 
 
@@ -126,12 +127,16 @@ class Trainer:
         with self.engine.autocast():
             return float(elbo(model, batch, noise.to(self.engine.device)).total.double().mean())
 
-    def watched(self) -> dict[str, float]:
+    def watched(self) -> Watched:
         """relED of samples, K by K, where that was asked for and the truth is known; one process measures."""
-        wholes = min(self.config.watch, self.config.recipe.steps)  # a run of a few steps is not worth many
-        if wholes < 2 or not self.engine.main or not isinstance(self.problem, Problem):
-            return {}
-        return watch(self.finished(), self.problem, self.config.seed, wholes)
+        if self.watched_wholes < 2 or not self.engine.main or not isinstance(self.problem, Problem):
+            return Watched()
+        return watch(self.finished(), self.problem, self.config.seed, self.watched_wholes)
+
+    @property
+    def watched_wholes(self) -> int:
+        """Samples of each composition that a check draws; a run of a few steps is not worth many."""
+        return min(self.config.watch, self.config.recipe.steps)
 
     def finished(self) -> CompVAE:
         """The model a user gets: the average where one is kept, in evaluation mode."""
@@ -184,8 +189,9 @@ class Trainer:
     def _after(self, result: Step, checkpoints: Checkpoints) -> Event:
         """Roll back, check, save: what is due after a step."""
         step, note, held_out = self.state.step, "", None
-        watched: Mapping[str, float] = {}
-        if self.state.streak >= self.config.tolerate:
+        watched = Watched()
+        rolled_back = self.state.streak >= self.config.tolerate
+        if rolled_back:
             note = self._roll_back(checkpoints, result)
         elif self.state.streak:
             pass  # in the middle of bad steps nothing is worth checking, or keeping to go back to
@@ -195,11 +201,13 @@ class Trainer:
             better = math.isfinite(held_out) and (self.state.best is None or held_out > self.state.best)
             self.state.best = held_out if better else self.state.best
             self.state.waiting = 0 if better else self.state.waiting + 1
+            note = _not_finite(step, held_out, watched)
             if better:
                 self._save(checkpoints, best=True)
-        if not self.state.streak and not note and step % self.config.checkpoint_every == 0:
+        if not self.state.streak and not rolled_back and step % self.config.checkpoint_every == 0:
             self._save(checkpoints)
-        return Event(step, self.size(step - 1), result, self.seconds, self.drawing, held_out, watched, note)
+        seen = (held_out, watched.rel_ed, watched.not_finite)
+        return Event(step, self.size(step - 1), result, self.seconds, self.drawing, *seen, note)
 
     def _tired(self) -> bool:
         """True where the held-out bound has not improved for as many checks as patience allows."""
@@ -242,6 +250,14 @@ class Trainer:
         self.state.rollbacks, self.state.slower, self.state.skipped = rollbacks + 1, slower, skipped
         self.state.streak = 0
         return f"the {result.fault} was not finite up to step {failed}: back to step {self.state.step}, rate halved"
+
+
+def _not_finite(step: int, held_out: float, watched: Watched) -> str:
+    """What a check says where it found NaN or infinite values, or nothing; training goes on."""
+    found = [] if math.isfinite(held_out) else ["the held-out bound is not finite"]
+    if watched.not_finite:
+        found.append(f"samples are not finite at K = {', '.join(watched.not_finite)}")
+    return f"step {step}: {' and '.join(found)}; training goes on" if found else ""
 
 
 def _require_finite(tensors: dict[str, Tensor]) -> None:

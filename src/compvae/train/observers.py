@@ -31,6 +31,8 @@ def as_metrics(event: Event) -> dict[str, Any]:
         line["rel_ed"] = {
             size: round(value, 5) if math.isfinite(value) else None for size, value in event.rel_ed.items()
         }
+    if event.not_finite:
+        line["not_finite"] = list(event.not_finite)
     if event.note:
         line["note"] = event.note
     # JSON has no NaN; a step that was not finite says so by "applied": false

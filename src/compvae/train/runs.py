@@ -17,7 +17,14 @@ import torch
 from compvae import errors
 from compvae.batch import Batch
 from compvae.checks import from_plain_data
-from compvae.errors import CheckpointError, CompVAEError, ConfigError, MissingExtraError, OutputError
+from compvae.errors import (
+    CheckpointError,
+    CompVAEError,
+    ConfigError,
+    DivergenceError,
+    MissingExtraError,
+    OutputError,
+)
 from compvae.files import reason, write_atomic
 from compvae.fitting.calibration import BATCHES, calibratable, calibrate
 from compvae.fitting.shaping import BATCHES as SHAPE_BATCHES
@@ -34,6 +41,7 @@ from compvae.train.engine import Engine, launch
 from compvae.train.loop import Observer, Trainer
 from compvae.train.observers import CurvesFigure, MetricsFile, ProgressBar, TensorBoard
 from compvae.train.settings import FORMAT_VERSION, RunConfig, read_options, read_run, resolve, with_data
+from compvae.train.watch import require_finite_samples
 
 __all__ = ["Estimate", "Outcome", "data_of", "estimate", "outcome_dict", "train_run"]
 
@@ -102,7 +110,7 @@ def data_of(name: str | os.PathLike[str]) -> tuple[Path, OwnData, OwnSource]:
     place = Path(name)
     for directory in (place, place.parent):
         if (directory / CONFIG).is_file() and (directory / "model").is_dir():
-            data = read_run(read_options(directory / CONFIG), str(directory / CONFIG)).data
+            data = read_run(read_options(directory / CONFIG), str(directory / CONFIG), stored=True).data
             if data is not None:
                 return directory, data, data.open()
     raise ConfigError(
@@ -148,7 +156,7 @@ def _stored(directory: Path, options: Mapping[str, Any]) -> RunConfig:
             f"{directory} holds no {CONFIG}, there is no run to resume; leave out --resume to start one"
         )
     try:
-        stored = read_run(read_options(directory / CONFIG), str(directory / CONFIG))
+        stored = read_run(read_options(directory / CONFIG), str(directory / CONFIG), stored=True)
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
     known = {**stored.recipe.model_dump(mode="json"), **stored.model_dump(mode="json")}
@@ -317,11 +325,25 @@ class _Work:
         if state.best is not None:
             notes["held-out bound"] = f"{state.best:.2f} nats"
         model = trainer.finished().float().cpu()
-        _fit_prior(model, trainer.problem, config.seed + CALIBRATION, state.step)
+        try:
+            _fit_prior(model, trainer.problem, config.seed + CALIBRATION, state.step)
+            require_finite_samples(model.eval(), trainer.problem, config.seed, trainer.watched_wholes)
+        except DivergenceError as error:
+            raise DivergenceError(f"{error}, {_left_behind(trainer, checkpoints)}") from None
         provenance = Provenance(config.problem, config.settings, notes)
         if isinstance(trainer.problem, OwnSource):
             provenance = Provenance(None, {}, {**notes, **trainer.problem.notes()})
         Model(model, provenance).save(self.directory / "model")
+
+
+def _left_behind(trainer: Trainer, checkpoints: Checkpoints) -> str:
+    """The end of a sentence about a run whose model is not kept: how far it came, what is there, what to do."""
+    state = trainer.state
+    skipped = f", {state.skipped} of them skipped as not finite" if state.skipped else ""
+    return (
+        f"after {state.step} steps{skipped}; no model was written, the checkpoints in {checkpoints.directory} are "
+        f"intact; lower the rate"
+    )
 
 
 def _fit_prior(model: CompVAE, problem: Source, seed: int, steps: int) -> None:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 from compvae import presets, problems
 from compvae.checks import from_plain_data
-from compvae.config import ModelConfig
+from compvae.config import ModelConfig, is_stored
 from compvae.errors import ConfigError
 from compvae.files import reason
 from compvae.problems.own import OwnData, own_data
@@ -61,6 +62,37 @@ class RunConfig(BaseModel):
     log_every: int = Field(50, ge=1)
     tolerate: int = Field(10, ge=1)
     rollbacks: int = Field(3, ge=0)
+
+    @model_validator(mode="after")
+    def _nothing_idle(self, info: ValidationInfo) -> Self:
+        if not is_stored(info):
+            for name, need in self._idle().items():
+                raise ValueError(f"{name} does nothing unless {need}; leave it out")
+        return self
+
+    def _idle(self) -> dict[str, str]:
+        """Settings that have another value than their default though nothing reads them -> what would have to be so."""
+        recipe, standard, found = self.recipe, Recipe(), {}
+        if recipe.kl_until != standard.kl_until and recipe.kl_from == 1:
+            found["kl_until"] = "kl_from is below 1"
+        if recipe.m_step_from != standard.m_step_from and self.model.prior.fit != "m_step":
+            found["m_step_from"] = "prior.fit is m_step"
+        if self.data is not None and self.settings:
+            found["settings"] = "the problem comes with the package or is registered"
+        if self.data is not None and self.watch not in (0, type(self).model_fields["watch"].default):
+            found["watch"] = "the truth of the problem is known"
+        return found
+
+    def settled(self) -> RunConfig:
+        """The same run, with the settings that nothing reads at their defaults."""
+        standard, idle = Recipe(), self._idle()
+        recipe: dict[str, Any] = {name: getattr(standard, name) for name in ("kl_until", "m_step_from") if name in idle}
+        own: dict[str, Any] = {
+            name: type(self).model_fields[name].default for name in ("settings", "watch") if name in idle
+        }
+        return self.model_copy(
+            update={**own, "model": self.model.settled(), "recipe": self.recipe.model_copy(update=recipe)}
+        )
 
     def make_problem(self) -> Source:
         """The problem with its settings, or the data."""
@@ -110,9 +142,10 @@ def with_data(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, "problem": data.kind, "data": data.model_dump(mode="json")}
 
 
-def read_run(data: Mapping[str, Any], where: str) -> RunConfig:
-    """A run's configuration from plain data."""
-    return from_plain_data(RunConfig, data, where)
+def read_run(data: Mapping[str, Any], where: str, stored: bool = False) -> RunConfig:
+    """A run's configuration from plain data.  stored: of a file, whose idle settings are put back to their defaults."""
+    found = from_plain_data(RunConfig, data, where, stored)
+    return found.settled() if stored else found
 
 
 def read_options(path: Path) -> dict[str, Any]:
@@ -130,4 +163,7 @@ def read_options(path: Path) -> dict[str, Any]:
         data = data.get("run")
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: expected a table of options, got {type(data).__name__}")
+    if path.suffix == ".json":
+        with suppress(ConfigError):  # said when it is used, with the options that go before it
+            return read_run(data, str(path), stored=True).model_dump(mode="json")
     return data

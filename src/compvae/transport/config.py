@@ -52,8 +52,8 @@ class TransportConfig(BaseModel):
 AnyModelConfig = ModelConfig | TransportConfig
 
 
-def model_config_from(data: Mapping[str, Any], where: str) -> AnyModelConfig:
+def model_config_from(data: Mapping[str, Any], where: str, stored: bool = False) -> AnyModelConfig:
     """A configuration of either kind from plain data (as in config.json); a ConfigError names the field at fault."""
     if isinstance(data, Mapping) and data.get("kind") == "transport":
-        return from_plain_data(TransportConfig, data, where)
-    return ModelConfig.read(data, where)
+        return from_plain_data(TransportConfig, data, where, stored)
+    return ModelConfig.read(data, where, stored=stored)
