@@ -67,7 +67,7 @@ def from_plain_data(schema: type[Schema], data: object, where: str, stored: bool
 def describe_invalid(error: ValidationError) -> str:
     """The first complaint of pydantic as "field: what is wrong"."""
     first = error.errors(include_url=False)[0]
-    where = ".".join(str(step) for step in first["loc"])
+    where = ".".join(str(step) for step in first["loc"] if step not in ("structured", "transport"))  # kinds of models
     text = first["msg"].removeprefix("Value error, ")
     more = "" if error.error_count() == 1 else f" (and {error.error_count() - 1} more)"
     return (f"{where}: " if where else "") + text + more

@@ -1,4 +1,4 @@
-"""Configurations by name: ``paper`` (layer for layer the paper's tables) and ``small`` (minutes on two cores)."""
+"""Configurations by name: ``paper`` (the paper's tables), ``small`` (structured, minutes on two cores), ``transport``."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ from compvae.config import (
 )
 from compvae.errors import ConfigError
 from compvae.problems.source import Source
+from compvae.transport.config import AnyModelConfig, TransportConfig
 
-__all__ = ["PRESETS", "family", "preset", "presets_of"]
+__all__ = ["AUTO", "PRESETS", "default_preset", "family", "first_of", "preset", "presets_of"]
+
+AUTO = "auto"  # the preset that is chosen among all that suit
 
 
 def _shaped_for(problem: Source) -> dict[str, Any]:
@@ -171,12 +174,34 @@ def family(problem: Source) -> str:
     return "tables" if problem.schema.countable else "places"
 
 
-def presets_of(problem: Source) -> dict[str, Callable[[Source], ModelConfig]]:
+def _transport(problem: Source) -> TransportConfig:
+    """An invertible model; what the data shows of its structure is found when a run begins (transport/structure.py)."""
+    return TransportConfig(
+        parts=problem.schema,
+        context=problem.context,
+        shape=problem.shape,
+        extensive=problem.extensive,
+        width=128 if math.prod(problem.shape) <= 128 else 256,
+    )
+
+
+def presets_of(problem: Source) -> dict[str, Callable[[Source], AnyModelConfig]]:
     """The presets of a problem by their names."""
-    return {**PRESETS, **OWN_DATA}[family(problem)]
+    invertible = {"transport": _transport} if problem.schema.countable else {}
+    return {**{**PRESETS, **OWN_DATA}[family(problem)], **invertible}
 
 
-def preset(problem: Source, name: str) -> ModelConfig:
+def default_preset(problem: Source) -> str:
+    """The preset where none is named: that of a built-in problem, else a choice by what was held out."""
+    return "small" if problem.name in PRESETS else AUTO
+
+
+def first_of(problem: Source) -> str:
+    """The preset that a choice starts from: the invertible model, where it suits."""
+    return "transport" if problem.schema.countable else "small"
+
+
+def preset(problem: Source, name: str) -> AnyModelConfig:
     """The configuration of that name for this problem."""
     known = presets_of(problem)
     if name not in known:

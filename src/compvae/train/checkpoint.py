@@ -22,7 +22,7 @@ from torch import Tensor
 
 from compvae.errors import CheckpointError, OutputError
 from compvae.files import reason, write_atomic
-from compvae.network import CompVAE
+from compvae.network import Network
 
 __all__ = ["Checkpoints", "RunState", "read", "restore", "snapshot"]
 
@@ -48,7 +48,7 @@ class RunState:
 
 
 def snapshot(
-    model: CompVAE, optimiser: torch.optim.Optimizer, average: Mapping[str, Tensor], state: RunState
+    model: Network, optimiser: torch.optim.Optimizer, average: Mapping[str, Tensor], state: RunState
 ) -> tuple[dict[str, Tensor], RunState]:
     """Copies of all that changes, tensors by name: model.<name>, average.<name>, optimiser.<moment>.<name>."""
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
@@ -61,7 +61,7 @@ def snapshot(
 
 @torch.no_grad()
 def restore(
-    tensors: Mapping[str, Tensor], model: CompVAE, optimiser: torch.optim.Optimizer, average: Mapping[str, Tensor]
+    tensors: Mapping[str, Tensor], model: Network, optimiser: torch.optim.Optimizer, average: Mapping[str, Tensor]
 ) -> None:
     """Put a snapshot back; a :class:`CheckpointError` where it does not fit this model."""
     targets: dict[str, Tensor] = {f"model.{name}": value for name, value in model.state_dict().items()}

@@ -18,17 +18,18 @@ from compvae.batch import Batch
 from compvae.errors import DivergenceError, OtherProcessError, OutputError
 from compvae.files import reason
 from compvae.fitting.start import start, startable
-from compvae.network import CompVAE
+from compvae.network import Network, seeded_network, unfilled_network
 from compvae.noise import Noise
-from compvae.objective import elbo
 from compvae.problems import Problem
 from compvae.train.checkpoint import Checkpoints, RunState, restore, snapshot
 from compvae.train.engine import Engine
 from compvae.train.schedule import largest_size
 from compvae.train.settings import RunConfig
 from compvae.train.signals import Signals
-from compvae.train.step import FAILED, Step, optimiser_for, train_step
+from compvae.train.step import FAILED, Step, climbed, optimiser_for, train_step
 from compvae.train.watch import Watched, watch
+from compvae.transport.network import Transport
+from compvae.transport.starting import FITTED_ROWS, start_transport
 
 __all__ = ["Event", "Observer", "Trainer"]
 
@@ -63,10 +64,11 @@ Observer = Callable[[Event], None]
 class Trainer:
     """A model being trained, and all that changes with it."""
 
-    def __init__(self, config: RunConfig, engine: Engine | None = None) -> None:
+    def __init__(self, config: RunConfig, engine: Engine | None = None, measured_only: bool = False) -> None:
+        """measured_only: the steps are timed, or a checkpoint comes: what a start costs is saved where it is much."""
         self.config, self.engine = config, engine or Engine()
         self.problem = config.make_problem()
-        self.model = self._begun().to(self.engine.device, self.engine.dtype)
+        self.model = self._begun(measured_only).to(self.engine.device, self.engine.dtype)
         self.optimiser = optimiser_for(self.model, config.recipe)
         averaged = config.recipe.average > 0
         self.average = {k: v.clone() for k, v in self.model.state_dict().items()} if averaged else {}
@@ -74,10 +76,14 @@ class Trainer:
         self.seconds = self.drawing = 0.0
         self.failure: Exception | None = None  # of an observer, until all processes know of it
 
-    def _begun(self) -> CompVAE:
+    def _begun(self, measured_only: bool) -> Network:
         """The model before its first step."""
-        model = CompVAE.seeded(self.config.model, self.config.seed)
-        if startable(model):
+        model = seeded_network(self.config.model, self.config.seed)
+        if isinstance(model, Transport):
+            if not measured_only:
+                noise = Noise(self.config.seed + START, FITTED_ROWS)
+                start_transport(model, self.problem.draw(self.problem.max_parts, noise))
+        elif startable(model):
             start(model, lambda noise: self.problem.draw(1, noise), self.config.seed + START)
         return model
 
@@ -125,7 +131,7 @@ class Trainer:
         batch = self.problem.draw_held_out(noise).to(self.engine.device, self.engine.dtype)
         model = self.finished()
         with self.engine.autocast():
-            return float(elbo(model, batch, noise.to(self.engine.device)).total.double().mean())
+            return float(climbed(model, batch, noise.to(self.engine.device)).total.double().mean())
 
     def watched(self) -> Watched:
         """relED of samples, K by K, where that was asked for and the truth is known; one process measures."""
@@ -138,11 +144,11 @@ class Trainer:
         """Samples of each composition that a check draws; a run of a few steps is not worth many."""
         return min(self.config.watch, self.config.recipe.steps)
 
-    def finished(self) -> CompVAE:
+    def finished(self) -> Network:
         """The model a user gets: the average where one is kept, in evaluation mode."""
         if not self.average:
             return self.model.eval()
-        model = CompVAE.unfilled(self.config.model)
+        model = unfilled_network(self.config.model)
         model.load_state_dict(self.average, assign=True)
         return model.eval()
 

@@ -42,12 +42,16 @@ from compvae.train.loop import Observer, Trainer
 from compvae.train.observers import CurvesFigure, MetricsFile, ProgressBar, TensorBoard
 from compvae.train.settings import FORMAT_VERSION, RunConfig, read_options, read_run, resolve, with_data
 from compvae.train.watch import require_finite_samples
+from compvae.transport.config import TransportConfig
+from compvae.transport.starting import FITTED_ROWS
+from compvae.transport.structure import find_structure
 
 __all__ = ["Estimate", "Outcome", "data_of", "estimate", "outcome_dict", "train_run"]
 
 CONFIG, METRICS, DATA = "config.json", "metrics.jsonl", "data.json"
 MEASURED_STEPS = 5
 WORTH_SHAPING = 100  # steps; before that the latents mean too little to have a shape
+STRUCTURE, STRUCTURE_UNSEEN = 1 << 38, 1024  # seed and number of the wholes that the structure is chosen on
 CALIBRATION = 1 << 40  # added to the seed of a run: wholes that no step trained on
 
 Found = TypeVar("Found")
@@ -101,7 +105,7 @@ def estimate(options: Mapping[str, Any]) -> Estimate:
     config = resolve(options)
     threads = config.threads if options.get("threads") else _best_threads(config)
     seconds, bound = _measure(config, threads)
-    parameters = sum(value.numel() for value in Trainer(config).model.parameters())
+    parameters = sum(value.numel() for value in Trainer(config, measured_only=True).model.parameters())
     return Estimate(parameters, seconds, seconds * config.recipe.steps / 60, threads, bound)
 
 
@@ -128,6 +132,8 @@ def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None) -
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{directory}: cannot make the run's directory, {reason(error)}") from None
+    if isinstance(config.model, TransportConfig) and options.get("model") is None:
+        config = _with_structure(config)
     changes: dict[str, Any] = {}
     if not options.get("threads"):
         changes["threads"] = _best_threads(config)
@@ -147,6 +153,15 @@ def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None) -
         except OSError as error:
             raise OutputError(f"{directory / name}: cannot write, {reason(error)}") from None
     return config
+
+
+def _with_structure(config: RunConfig) -> RunConfig:
+    """The same run of an invertible model, with the structure that its data shows."""
+    source = config.make_problem()
+    training = source.draw(source.max_parts, Noise(config.seed + STRUCTURE, FITTED_ROWS))
+    unseen = source.draw_held_out(Noise(config.seed + STRUCTURE, STRUCTURE_UNSEEN, 1))
+    found = find_structure(source.schema, source.context, source.shape, training, unseen)
+    return config.model_copy(update={"model": found.config})
 
 
 def _stored(directory: Path, options: Mapping[str, Any]) -> RunConfig:
@@ -198,7 +213,7 @@ def _measure(config: RunConfig, threads: int) -> tuple[float, float]:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        trainer = Trainer(config)
+        trainer = Trainer(config, measured_only=True)
         trainer.state.step = config.recipe.steps - 1
         times, bound = [], 0.0
         for _ in range(MEASURED_STEPS):
@@ -270,7 +285,7 @@ class _Work:
 
     def _train(self, engine: Engine, config: RunConfig) -> Outcome:
         torch.set_num_threads(config.threads)
-        trainer = Trainer(config, engine)
+        trainer = Trainer(config, engine, measured_only=self.resume)
         checkpoints = Checkpoints(self.directory / "checkpoints", config.keep)
         message = trainer.resume(checkpoints) if self.resume else ""
         if engine.main and self.show and isinstance(trainer.problem, OwnSource):
@@ -326,7 +341,8 @@ class _Work:
             notes["held-out bound"] = f"{state.best:.2f} nats"
         model = trainer.finished().float().cpu()
         try:
-            _fit_prior(model, trainer.problem, config.seed + CALIBRATION, state.step)
+            if isinstance(model, CompVAE):
+                _fit_prior(model, trainer.problem, config.seed + CALIBRATION, state.step)
             require_finite_samples(model.eval(), trainer.problem, config.seed, trainer.watched_wholes)
         except DivergenceError as error:
             raise DivergenceError(f"{error}, {_left_behind(trainer, checkpoints)}") from None

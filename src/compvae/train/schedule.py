@@ -11,11 +11,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["RECIPES", "Recipe", "kl_weight", "largest_size", "learning_rate"]
+__all__ = ["RECIPES", "Recipe", "kl_weight", "largest_size", "learning_rate", "recipe_for"]
 
 
 class Recipe(BaseModel):
     """How a model is trained.
+
+    style: "paper", the paper's schedules; "budget", ours; "flat", ours with all K from the first step on.
 
     kl_from: weight of the KL at the first step, rising to 1 at ``kl_until`` of the budget.
     m_step_from: share of the budget after which the prior's moments follow the posterior's.
@@ -24,7 +26,7 @@ class Recipe(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    style: Literal["paper", "budget"] = "budget"
+    style: Literal["paper", "budget", "flat"] = "budget"
     steps: int = Field(8000, ge=1)
     batch: int = Field(256, ge=1)
     rate: float = Field(2e-3, gt=0)
@@ -47,12 +49,20 @@ RECIPES: dict[tuple[str, str], Recipe] = {
     ("tables", "sums"): Recipe(steps=1000, batch=64, rate=3e-3),
     ("places", "small"): Recipe(steps=3000, batch=64, rate=1e-2),
 }
+TRANSPORT = Recipe(style="flat", steps=15_000, rate=2e-3, clip=10.0)
+
+
+def recipe_for(family: str, preset: str) -> Recipe:
+    """The recipe of a preset for problems of this family."""
+    return TRANSPORT if preset == "transport" else RECIPES[family, preset]
 
 
 def largest_size(recipe: Recipe, step: int, top: int) -> int:
     """K drawn at most at this step, of ``top`` in the end."""
     if recipe.style == "paper":
         return min(top, 2 + step // 3000)
+    if recipe.style == "flat":
+        return top
     return min(top, 2 + int(step / recipe.steps / 0.3 * (top - 2)))
 
 

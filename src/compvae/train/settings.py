@@ -21,7 +21,8 @@ from compvae.errors import ConfigError
 from compvae.files import reason
 from compvae.problems.own import OwnData, own_data
 from compvae.problems.source import Source
-from compvae.train.schedule import RECIPES, Recipe
+from compvae.train.schedule import Recipe, recipe_for
+from compvae.transport.config import ModelConfigField
 
 __all__ = ["FORMAT_VERSION", "RunConfig", "read_options", "read_run", "resolve", "with_data"]
 
@@ -46,7 +47,7 @@ class RunConfig(BaseModel):
     settings: dict[str, Any] = {}
     data: OwnData | None = None
     preset: str = "small"
-    model: ModelConfig
+    model: ModelConfigField
     recipe: Recipe
     seed: int = 0
     threads: int = Field(1, ge=1, le=1024)
@@ -75,7 +76,8 @@ class RunConfig(BaseModel):
         recipe, standard, found = self.recipe, Recipe(), {}
         if recipe.kl_until != standard.kl_until and recipe.kl_from == 1:
             found["kl_until"] = "kl_from is below 1"
-        if recipe.m_step_from != standard.m_step_from and self.model.prior.fit != "m_step":
+        m_step = isinstance(self.model, ModelConfig) and self.model.prior.fit == "m_step"
+        if recipe.m_step_from != standard.m_step_from and not m_step:
             found["m_step_from"] = "prior.fit is m_step"
         if self.data is not None and self.settings:
             found["settings"] = "the problem comes with the package or is registered"
@@ -107,9 +109,11 @@ def resolve(options: Mapping[str, Any]) -> RunConfig:
         problem = problems.get(str(given.get("problem", "")), **dict(given.get("settings") or {}))
     else:
         problem = from_plain_data(OwnData, given["data"], "data").open()
-    name = str(given.get("preset", "small"))
-    model = presets.preset(problem, name)
-    recipe = {**RECIPES[presets.family(problem), name].model_dump(), **(given.pop("recipe", None) or {})}
+    name = str(given.get("preset") or presets.default_preset(problem))
+    given["preset"] = name
+    trained = presets.first_of(problem) if name == presets.AUTO else name
+    model = presets.preset(problem, trained)
+    recipe = {**recipe_for(presets.family(problem), trained).model_dump(), **(given.pop("recipe", None) or {})}
     for field in Recipe.model_fields:
         if given.get(field) is not None:
             recipe[field] = given.pop(field)

@@ -14,14 +14,15 @@ from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from compvae.batch import Batch
-from compvae.network import CompVAE
+from compvae.network import CompVAE, Network
 from compvae.noise import Noise
 from compvae.objective import Bound, elbo
 from compvae.prior import PriorStatistics, TablePrior
 from compvae.train.engine import Engine
 from compvae.train.schedule import Recipe, kl_weight, learning_rate
+from compvae.transport.network import Transport
 
-__all__ = ["FAILED", "Step", "optimiser_for", "train_step"]
+__all__ = ["FAILED", "Step", "climbed", "optimiser_for", "train_step"]
 
 FAILED = -1  # in the place of a signal: a process cannot go on
 
@@ -47,13 +48,13 @@ class Step:
         return self.x - self.w - self.z
 
 
-def optimiser_for(model: CompVAE, recipe: Recipe) -> torch.optim.Optimizer:
+def optimiser_for(model: Network, recipe: Recipe) -> torch.optim.Optimizer:
     """Adam, as the paper uses it, with the recipe's settings."""
     return torch.optim.Adam(model.parameters(), recipe.rate, recipe.betas, fused=True)
 
 
 def train_step(
-    model: CompVAE,
+    model: Network,
     optimiser: torch.optim.Optimizer,
     recipe: Recipe,
     batch: Batch,
@@ -74,7 +75,7 @@ def train_step(
         group["lr"] = learning_rate(recipe, step) * slower
     weight = kl_weight(recipe, step)
     with engine.autocast():
-        bound = elbo(model, batch, noise, weight)
+        bound = climbed(model, batch, noise, weight)
     optimiser.zero_grad()
     (-bound.weighted(weight).sum() / recipe.batch).backward()
 
@@ -93,9 +94,18 @@ def train_step(
     if not fault:
         optimiser.step()
         if bound.statistics is not None and step >= recipe.m_step_from * recipe.steps:
+            assert isinstance(model, CompVAE)
             assert isinstance(model.prior, TablePrior)
             model.prior.m_step(bound.statistics)
     return Step(w, z, x, not fault, fault, asked)
+
+
+def climbed(model: Network, batch: Batch, noise: Noise, kl_weight: float = 1.0) -> Bound:
+    """What training climbs: the bound, or of an invertible model the negative loss of flow matching, as its x term."""
+    if isinstance(model, Transport):
+        loss = model.matching_loss(batch, noise)
+        return Bound(torch.zeros_like(loss), torch.zeros_like(loss), -loss)
+    return elbo(model, batch, noise, kl_weight)
 
 
 def _terms(bound: Bound, batch: int, stop: int) -> Tensor:

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from compvae.batch import PaddedParts
-from compvae.composing.generation import Generated, generate
+from compvae.batch import PaddedParts, Parts
+from compvae.composing.generation import drawn, generate
 from compvae.errors import DivergenceError
 from compvae.fitting.calibration import calibratable, calibrate
 from compvae.measures import rel_ed
-from compvae.network import CompVAE
+from compvae.network import CompVAE, Network
 from compvae.noise import Noise
 from compvae.problems import Problem
 from compvae.problems.source import Source
@@ -45,11 +45,11 @@ class Watched:
 
 
 @torch.no_grad()
-def watch(model: CompVAE, problem: Problem, seed: int, wholes: int) -> Watched:
+def watch(model: Network, problem: Problem, seed: int, wholes: int) -> Watched:
     """relED by K, the mean over a few compositions of ``wholes`` samples each, the prior calibrated as in the end."""
     model = copy.deepcopy(model).float().cpu().eval()
     sizes = _sizes(problem)
-    if calibratable(model):
+    if isinstance(model, CompVAE) and calibratable(model):
         try:
             calibrate(
                 model, lambda noise: problem.draw(problem.max_parts, noise), seed + SEED, CALIBRATION_BATCHES, rounds=1
@@ -64,7 +64,7 @@ def watch(model: CompVAE, problem: Problem, seed: int, wholes: int) -> Watched:
 
 
 @torch.no_grad()
-def require_finite_samples(model: CompVAE, problem: Source, seed: int, wholes: int) -> None:
+def require_finite_samples(model: Network, problem: Source, seed: int, wholes: int) -> None:
     """Raise a DivergenceError that says at which K, and from which network on, samples are not finite.
 
     Args:
@@ -74,8 +74,7 @@ def require_finite_samples(model: CompVAE, problem: Source, seed: int, wholes: i
         wholes: samples of each composition that a check draws.
     """
     places: dict[str, str] = {}
-    for size, drawn, source in _generated(model, problem, seed + SEED, max(wholes, CHUNK)):
-        place = _first_not_finite(drawn, drawn.x.rsample(source, "x"))
+    for size, place in _faults(model, problem, seed + SEED, max(wholes, CHUNK)):
         if place:
             places.setdefault(size, place)
     if places:
@@ -83,25 +82,29 @@ def require_finite_samples(model: CompVAE, problem: Source, seed: int, wholes: i
         raise DivergenceError(f"training diverged: samples of the trained model are not finite at K = {at}")
 
 
-def _generated(model: CompVAE, problem: Source, seed: int, wholes: int) -> Iterator[tuple[str, Generated, Noise]]:
-    """K, what the model draws there, and the noise that its observation noise comes from."""
+def _faults(model: Network, problem: Source, seed: int, wholes: int) -> Iterator[tuple[str, str]]:
+    """K, and where samples of that size stop being finite, or nothing."""
     if not isinstance(problem, Problem):
         for rows in _chunks(wholes):
             noise = Noise(seed, rows, 0)
             parts, source = problem.draw(problem.max_parts, noise).parts, noise.fold(1)
-            yield f"1 to {problem.max_parts}", generate(model, parts, source), source
+            yield f"1 to {problem.max_parts}", _first_not_finite(model, parts, source)
         return
     for size in _sizes(problem):
         for number in range(COMPOSITIONS):
             parts = _composition(problem, size, seed, number)
             for rows in _chunks(wholes):
                 source = Noise(seed, rows, 0).fold(1)
-                yield str(size), generate(model, _repeated(parts, rows), source), source
+                yield str(size), _first_not_finite(model, _repeated(parts, rows), source)
 
 
-def _first_not_finite(drawn: Generated, x: Tensor) -> str:
-    """Where NaN or infinity comes in first, or nothing.  x: a draw of the whole, (B, *shape)."""
-    stages = {"w": drawn.code, "z": drawn.z, "mean of x": drawn.x.mean, "noise of x": drawn.x.variance, "x": x}
+def _first_not_finite(model: Network, parts: Parts, source: Noise) -> str:
+    """Where NaN or infinity comes in first, or nothing."""
+    stages: dict[str, Tensor | None] = {}
+    if isinstance(model, CompVAE):
+        made = generate(model, parts, source)
+        stages = {"w": made.code, "z": made.z, "mean of x": made.x.mean, "noise of x": made.x.variance}
+    stages["x"] = drawn(model, parts, source, None, noise=True)
     return next((name for name, at in stages.items() if at is not None and not torch.isfinite(at).all()), "")
 
 
@@ -113,13 +116,13 @@ def _composition(problem: Problem, size: int, seed: int, number: int) -> PaddedP
     return problem.draw_parts(torch.full((1,), size), Noise(seed, 1, size, number))
 
 
-def _mean_rel_ed(model: CompVAE, problem: Problem, size: int, seed: int, wholes: int) -> float | None:
+def _mean_rel_ed(model: Network, problem: Problem, size: int, seed: int, wholes: int) -> float | None:
     """None where a sample is not finite."""
     values = []
     for number in range(COMPOSITIONS):
         parts = _composition(problem, size, seed, number)
-        true, drawn = zip(*(_pair(model, problem, parts, rows, seed) for rows in _chunks(wholes)), strict=True)
-        x = torch.cat(drawn)
+        true, made = zip(*(_pair(model, problem, parts, rows, seed) for rows in _chunks(wholes)), strict=True)
+        x = torch.cat(made)
         if not torch.isfinite(x).all():
             return None
         values.append(rel_ed(torch.cat(true).numpy(), x.numpy()).value)
@@ -136,11 +139,11 @@ def _repeated(parts: PaddedParts, rows: Tensor) -> PaddedParts:
     return parts.rows(torch.zeros(len(rows), dtype=torch.int64))
 
 
-def _pair(model: CompVAE, problem: Problem, parts: PaddedParts, rows: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+def _pair(model: Network, problem: Problem, parts: PaddedParts, rows: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """Wholes of the truth and of the model for these rows, (R, *shape) each.  rows: (R,) int64."""
     noise = Noise(seed, rows, 0)
     same = _repeated(parts, rows)
     factors = problem.draw_factors(noise) if problem.shared else None
     true = problem.combine(same, problem.draw_specifics(same, noise), factors)
     source = noise.fold(1)
-    return true, generate(model, same, source).x.rsample(source, "x")
+    return true, drawn(model, same, source, None, noise=True)

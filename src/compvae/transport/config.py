@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from compvae.checks import from_plain_data
 from compvae.config import ModelConfig
 from compvae.parts import Attribute, PartsSchema
 
-__all__ = ["AnyModelConfig", "LinkName", "TransportConfig", "model_config_from"]
+__all__ = ["AnyModelConfig", "LinkName", "ModelConfigField", "TransportConfig", "model_config_from"]
 
 LinkName = Literal["identity", "bend", "log", "saturation", "logit"]
 
@@ -39,10 +39,14 @@ class TransportConfig(BaseModel):
     lower: float | None = None
     upper: float | None = None
     integers: bool = False
-    width: Annotated[int, Field(ge=1, le=16_384)] = 256
+    width: Annotated[int, Field(ge=1, le=16_384)] = 128
     depth: Annotated[int, Field(ge=0, le=64)] = 4
     steps: Annotated[int, Field(ge=1, le=1024)] = 16
     floor: Annotated[float, Field(ge=0, le=1)] = 0.02
+
+    def settled(self) -> TransportConfig:
+        """The configuration itself: it has no settings that nothing reads."""
+        return self
 
     def with_changes(self, **changes: Any) -> TransportConfig:
         """The same with other fields, checked again."""
@@ -52,8 +56,20 @@ class TransportConfig(BaseModel):
 AnyModelConfig = ModelConfig | TransportConfig
 
 
+def _kind_of(data: object) -> str:
+    """Which of the two kinds data describe."""
+    kind = data.get("kind") if isinstance(data, Mapping) else getattr(data, "kind", None)
+    return "transport" if kind == "transport" else "structured"
+
+
+ModelConfigField = Annotated[
+    Annotated[ModelConfig, Tag("structured")] | Annotated[TransportConfig, Tag("transport")], Discriminator(_kind_of)
+]
+"""A configuration of either kind as a field of a pydantic model."""
+
+
 def model_config_from(data: Mapping[str, Any], where: str, stored: bool = False) -> AnyModelConfig:
     """A configuration of either kind from plain data (as in config.json); a ConfigError names the field at fault."""
-    if isinstance(data, Mapping) and data.get("kind") == "transport":
+    if _kind_of(data) == "transport":
         return from_plain_data(TransportConfig, data, where, stored)
     return ModelConfig.read(data, where, stored=stored)

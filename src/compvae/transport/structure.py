@@ -17,7 +17,6 @@ from torch import Tensor
 from compvae.batch import Batch, Shared
 from compvae.context import context_size
 from compvae.noise import Noise
-from compvae.parts import Attribute, PartsSchema
 from compvae.transport.base import Base
 from compvae.transport.config import LinkName, TransportConfig
 from compvae.transport.expectation import fit_base
@@ -83,16 +82,12 @@ class _Wholes:
 
 
 @torch.no_grad()
-def find_structure(
-    schema: PartsSchema, context: tuple[Attribute, ...], shape: tuple[int, ...], training: Batch, unseen: Batch
-) -> Structure:
-    """Look at training wholes and wholes that are held out, and choose."""
-    covariates = context_size(context)
+def find_structure(plain: TransportConfig, training: Batch, unseen: Batch) -> Structure:
+    """Look at training wholes and wholes that are held out, and choose.  plain: what is not a matter of choice."""
+    covariates = context_size(plain.context)
     fitted, judged = _Wholes.of(training, covariates), _Wholes.of(unseen, covariates)
     lower, upper, integers = _support(fitted.x)
-    config = TransportConfig(
-        parts=schema, context=context, shape=shape, lower=lower, upper=upper, integers=integers
-    )
+    config = plain.with_changes(lower=lower, upper=upper, integers=integers)
     ranked = sorted(_scored(config, fitted, judged), key=lambda candidate: candidate.total)
     plain = next(candidate for candidate in ranked if candidate.link == "identity")
     best = ranked[0] if ranked[0].total < plain.total - CLEARLY else plain

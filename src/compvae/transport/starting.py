@@ -1,0 +1,32 @@
+"""The model before its first step: units of the link, the base by EM, how far wholes reach; all of it from draws of data."""
+
+from __future__ import annotations
+
+import torch
+
+from compvae.batch import Batch, Shared
+from compvae.context import context_size
+from compvae.transport.expectation import fit_base
+from compvae.transport.network import Transport
+
+__all__ = ["FITTED_ROWS", "start_transport"]
+
+FITTED_ROWS = 8192  # wholes that are drawn for it
+EM_ROWS, EM_ROUNDS = 1500, 10
+
+
+@torch.no_grad()
+def start_transport(network: Transport, wholes: Batch) -> Transport:
+    """Fit all but the map, in place.  wholes: training data; those that share a z stand together."""
+    config = network.config
+    counts = wholes.parts.counts.double()
+    sizes, x = counts.sum(1, keepdim=True), wholes.x.flatten(1).double()
+    told = wholes.context if wholes.context is not None else counts.new_zeros(len(x), context_size(config.context))
+    network.link.fit_(x, sizes)
+    y = network.link(x, sizes)
+    w = y if config.extensive else y * sizes
+    rows = slice(0, EM_ROWS)
+    groups = None if wholes.shared is None else Shared.of(wholes.shared.group[rows])
+    fit_base(network.base, w[rows], counts[rows], told[rows].double(), groups, EM_ROUNDS)
+    network.measure_reach_(wholes.x, wholes.parts, wholes.context)
+    return network
