@@ -6,8 +6,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -26,28 +26,25 @@ from compvae.errors import (
     OutputError,
 )
 from compvae.files import reason, write_atomic
-from compvae.fitting.calibration import BATCHES, calibratable, calibrate
-from compvae.fitting.shaping import BATCHES as SHAPE_BATCHES
-from compvae.fitting.shaping import shape_parts, shaped
+from compvae.fitting.ending import UnitSeconds, fit_prior, work_of
 from compvae.model import Model
 from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.problems import PROBLEMS
 from compvae.problems.own import OwnData
-from compvae.problems.source import OwnSource, Source
+from compvae.problems.source import OwnSource
 from compvae.storage import Provenance
+from compvae.train.budget import Costs, as_in_training, measure, step_seconds
 from compvae.train.checkpoint import Checkpoints, read
 from compvae.train.engine import Engine, launch
 from compvae.train.loop import Observer, Trainer
-from compvae.train.observers import CurvesFigure, MetricsFile, ProgressBar, TensorBoard
+from compvae.train.observers import CurvesFigure, FitProgress, MetricsFile, ProgressBar, TensorBoard
 from compvae.train.settings import FORMAT_VERSION, RunConfig, read_options, read_run, resolve, with_data
 from compvae.train.watch import require_finite_samples
 
 __all__ = ["Estimate", "Outcome", "data_of", "estimate", "outcome_dict", "train_run"]
 
-CONFIG, METRICS, DATA = "config.json", "metrics.jsonl", "data.json"
-MEASURED_STEPS = 5
-WORTH_SHAPING = 100  # steps; before that the latents mean too little to have a shape
+CONFIG, METRICS, DATA, ESTIMATE = "config.json", "metrics.jsonl", "data.json", "estimate.json"
 CALIBRATION = 1 << 40  # added to the seed of a run: wholes that no step trained on
 
 Found = TypeVar("Found")
@@ -68,13 +65,20 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run would take, measured on a few steps at the largest K."""
+    """What a run would take, measured on a few units of everything it does.
+
+    steps: of the run.  step_seconds: of one, at the largest K.  minutes: of the whole run.
+    minutes_of: of its start, steps, checks and fits.  left_out: what the budget has no room for, in a sentence.
+    """
 
     parameters: int
+    steps: int
     step_seconds: float
     minutes: float
+    minutes_of: dict[str, float]
     threads: int
     bound: float
+    left_out: str = ""
 
 
 def train_run(
@@ -96,13 +100,22 @@ def train_run(
     return result
 
 
-def estimate(options: Mapping[str, Any]) -> Estimate:
-    """Build the model, do a few steps, say what the whole would take; writes nothing."""
+def estimate(options: Mapping[str, Any], minutes: float | None = None) -> Estimate:
+    """Build the model, do a little of everything, say what the whole would take; writes nothing.
+
+    Args:
+        options: as for :func:`train_run`.
+        minutes: what the run may take; its number of steps follows.
+    """
     config = resolve(options)
+    started = time.perf_counter()
     threads = config.threads if options.get("threads") else _best_threads(config)
-    seconds, bound = _measure(config, threads)
-    parameters = sum(value.numel() for value in Trainer(config).model.parameters())
-    return Estimate(parameters, seconds, seconds * config.recipe.steps / 60, threads, bound)
+    costs, bound = _costs(config, threads, time.perf_counter() - started)
+    steps = config.recipe.steps if minutes is None else costs.steps_within(minutes, config.check_every)
+    parts = {name: seconds / 60 for name, seconds in costs.seconds(steps, config.check_every).items()}
+    parameters = sum(value.numel() for value in costs.model.parameters())
+    left_out = "" if minutes is None else costs.left_out(minutes, config.check_every)
+    return Estimate(parameters, steps, costs.step, sum(parts.values()), parts, threads, bound, left_out)
 
 
 def data_of(name: str | os.PathLike[str]) -> tuple[Path, OwnData, OwnSource]:
@@ -128,16 +141,21 @@ def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None) -
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{directory}: cannot make the run's directory, {reason(error)}") from None
+    started = time.perf_counter()
     changes: dict[str, Any] = {}
+    files: dict[str, Any] = {}
     if not options.get("threads"):
         changes["threads"] = _best_threads(config)
     if minutes is not None:
-        seconds, _ = _measure(config, changes.get("threads", config.threads))
-        steps = max(1, int(minutes * 60 / seconds))
+        costs, _ = _costs(config, changes.get("threads", config.threads), time.perf_counter() - started)
+        steps = costs.steps_within(minutes, config.check_every)
         changes["recipe"] = config.recipe.model_copy(update={"steps": steps})
+        seconds, left_out = costs.seconds(steps, config.check_every), costs.left_out(minutes, config.check_every)
+        files[ESTIMATE] = {"minutes": minutes, "steps": steps, "seconds": seconds, "left_out": left_out}
+        if left_out:
+            print(left_out, file=sys.stderr)
     config = config.model_copy(update=changes)
-    contents = {"format_version": FORMAT_VERSION, "run": config.model_dump(mode="json")}
-    files = {CONFIG: contents}
+    files[CONFIG] = {"format_version": FORMAT_VERSION, "run": config.model_dump(mode="json")}
     source = config.make_problem()
     if isinstance(source, OwnSource):
         files[DATA] = source.about()
@@ -190,23 +208,25 @@ def _best_threads(config: RunConfig) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if cores == 1:
         return 1
-    return 1 if _measure(config, 1)[0] <= _measure(config, cores)[0] else cores
+    trainer = Trainer(config)
+    with _threads(1):
+        alone = step_seconds(trainer)[0]
+    with _threads(cores):
+        return 1 if alone <= step_seconds(trainer)[0] else cores
 
 
-def _measure(config: RunConfig, threads: int) -> tuple[float, float]:
-    """Seconds of a step at the largest K (median of a few), and the bound after them."""
+def _costs(config: RunConfig, threads: int, spent: float) -> tuple[Costs, float]:
+    with _threads(threads):
+        return measure(config, spent)
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """Inside, torch works with so many threads."""
     before = torch.get_num_threads()
-    torch.set_num_threads(threads)
+    torch.set_num_threads(number)
     try:
-        trainer = Trainer(config)
-        trainer.state.step = config.recipe.steps - 1
-        times, bound = [], 0.0
-        for _ in range(MEASURED_STEPS):
-            started = time.perf_counter()
-            bound = trainer.advance().bound
-            times.append(time.perf_counter() - started)
-            trainer.state.step -= 1
-        return sorted(times)[len(times) // 2], bound
+        yield
     finally:
         torch.set_num_threads(before)
 
@@ -318,7 +338,7 @@ class _Work:
             notes["held-out bound"] = f"{state.best:.2f} nats"
         model = trainer.finished().float().cpu()
         try:
-            _fit_prior(model, trainer.problem, config.seed + CALIBRATION, state.step)
+            self._fit(model, trainer)
             require_finite_samples(model.eval(), trainer.problem, config.seed, trainer.watched_wholes)
         except DivergenceError as error:
             raise DivergenceError(f"{error}, {_left_behind(trainer, checkpoints)}") from None
@@ -326,6 +346,23 @@ class _Work:
         if isinstance(trainer.problem, OwnSource):
             provenance = Provenance(None, {}, {**notes, **trainer.problem.notes()})
         Model(model, provenance).save(self.directory / "model")
+
+    def _fit(self, model: CompVAE, trainer: Trainer) -> None:
+        """What is fitted when all steps are done, in place, and how far that is, where progress is shown."""
+        seed, steps = trainer.config.seed + CALIBRATION, trainer.state.step
+
+        def draw(noise: Noise) -> Batch:
+            return as_in_training(trainer.problem, noise)
+
+        work = work_of(model, steps)
+        if not (self.show and work):
+            fit_prior(model, draw, seed, steps)
+            return
+        progress = FitProgress(work, UnitSeconds.measured(model, draw, seed).of(model, steps))
+        try:
+            fit_prior(model, draw, seed, steps, progress)
+        finally:
+            progress.close()
 
 
 def _left_behind(trainer: Trainer, checkpoints: Checkpoints) -> str:
@@ -336,18 +373,6 @@ def _left_behind(trainer: Trainer, checkpoints: Checkpoints) -> str:
         f"after {state.step} steps{skipped}; no model was written, the checkpoints in {checkpoints.directory} are "
         f"intact; lower the rate"
     )
-
-
-def _fit_prior(model: CompVAE, problem: Source, seed: int, steps: int) -> None:
-    """What is fitted when all steps are done, in place; a short run is not worth a long fit."""
-
-    def draw(noise: Noise) -> Batch:
-        return problem.draw(problem.max_parts, noise)
-
-    if calibratable(model):
-        calibrate(model, draw, seed, min(BATCHES, 1 + steps // 50))
-    if shaped(model) and steps >= WORTH_SHAPING:
-        shape_parts(model, draw, seed, min(SHAPE_BATCHES, 1 + steps // 5))
 
 
 def outcome_dict(outcome: Outcome) -> dict[str, Any]:
