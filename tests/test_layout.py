@@ -24,7 +24,7 @@ posterior.climbing posterior.factor posterior.base posterior.collapsed posterior
 posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
 network inference objective
-fitting fitting.calibration fitting.start fitting.seen fitting.shaping
+fitting fitting.calibration fitting.start fitting.seen fitting.shaping fitting.ending
 composing composing.walks composing.generation composing.live composing.history composing.editing composing.held
 composing.composition
 tails.events tails.simulator tails.base tails.rejection tails.subset tails.pareto tails.proposal tails.importance
@@ -36,7 +36,7 @@ planning.quantities planning.curves planning.daily planning.exceeding planning.d
 planning.scales planning.plan planning.answers planning
 figures.style figures.curves figures.images figures.loads figures.unseen figures.numbers figures
 train train.schedule train.signals train.engine train.step train.checkpoint train.settings train.watch train.loop
-train.observers train.runs api
+train.budget train.observers train.runs api
 baselines.base baselines.inputs baselines.learned baselines.independent baselines.gaussian baselines.cvae
 baselines.flow baselines.matching baselines.paper baselines
 bench.timing bench.memory bench.rows bench.training bench.sampling bench.inference bench.startup bench

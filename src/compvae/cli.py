@@ -93,7 +93,9 @@ def train(
     out: Annotated[Path, typer.Option(help="Directory of the run.")] = Path("runs/mine"),
     preset: Annotated[str | None, typer.Option(help="small (minutes on two cores) or paper (layer for layer).")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps; the preset has a default.")] = None,
-    minutes: Annotated[float | None, typer.Option(min=0.01, help="Turned into steps by a measurement, once.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=0.01, help="Of the whole run; turned into steps by a measurement, once.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Decides everything random.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest readable checkpoint.")] = False,
     config: Annotated[Path | None, typer.Option(help="TOML file of options, or another run's config.json.")] = None,
@@ -110,7 +112,7 @@ def train(
         bool, typer.Option("--tensorboard", help="Write for TensorBoard too (extra track).")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Build, do a few steps, say sizes and time; write nothing.")
+        bool, typer.Option("--dry-run", help="Build, do a little of everything, say sizes and time; write nothing.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
     as_json: AsJson = False,
@@ -138,9 +140,13 @@ def train(
     if not resume and "problem" not in options:
         raise ConfigError("name a problem (compvae problems lists them), or a run to go on with by --resume --out DIR")
     if dry_run:
-        found = estimate(options)
-        text = f"{found.parameters:,} parameters, {found.step_seconds * 1000:.0f} ms a step on {found.threads} threads"
-        tell(asdict(found), f"{text}, about {found.minutes:.1f} minutes of steps", as_json)
+        found = estimate(options, minutes)
+        text = (
+            f"{found.parameters:,} parameters, {found.step_seconds * 1000:.0f} ms per step on {found.threads} threads"
+        )
+        parts = ", ".join(f"{value:.1f} {name}" for name, value in found.minutes_of.items())
+        text = f"{text}; {found.steps:,} steps take about {found.minutes:.1f} minutes ({parts})"
+        tell(asdict(found), "; ".join(filter(None, [text, found.left_out])), as_json)
         return
     outcome = train_run(options, out, resume, minutes, show=not quiet, tensorboard=tensorboard)
     if outcome.message:

@@ -9,7 +9,7 @@ from typing import TextIO
 
 import numpy as np
 
-__all__ = ["watched"]
+__all__ = ["duration", "watched"]
 
 SECONDS_BETWEEN = 0.5
 
@@ -44,13 +44,13 @@ def watched(
 
 def _tell(stream: TextIO, done: int, total: int, seconds: float) -> None:
     rate = done / max(seconds, 1e-9)
-    left = _duration((total - done) / rate)
+    left = duration((total - done) / rate)
     line = f"{done:,} of {total:,} ({100 * done / total:.0f}%), {rate:,.0f} a second, {left} left"
     stream.write(f"\r{line:<70}" if stream.isatty() else f"{line}\n")
     stream.flush()
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Hours, minutes and seconds: 1:02:03 or 2:03."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -19,10 +19,11 @@ from compvae.distributions.dense import Correlated
 from compvae.errors import DivergenceError
 from compvae.inference import infer
 from compvae.network import CompVAE
+from compvae.nn.descent import Tick
 from compvae.noise import Noise
 from compvae.prior import TablePrior
 
-__all__ = ["BATCHES", "calibratable", "calibrate"]
+__all__ = ["BATCHES", "ROUNDS", "calibratable", "calibrate"]
 
 ROUNDS = 2  # q hangs on the prior a little
 BATCHES, ROWS = 24, 256
@@ -42,7 +43,9 @@ def _turnable(model: CompVAE) -> bool:
 
 
 @torch.no_grad()
-def calibrate(model: CompVAE, draw: Draw, seed: int, batches: int = BATCHES, rounds: int = ROUNDS) -> None:
+def calibrate(
+    model: CompVAE, draw: Draw, seed: int, batches: int = BATCHES, rounds: int = ROUNDS, tick: Tick | None = None
+) -> None:
     """Fit the prior, in place, to wholes drawn with a seed of their own; a DivergenceError where q is not finite."""
     assert isinstance(model.prior, TablePrior)
     like = model.prior.mean
@@ -53,6 +56,8 @@ def calibrate(model: CompVAE, draw: Draw, seed: int, batches: int = BATCHES, rou
             noise = Noise(seed, ROWS, round_, number)
             batch = draw(noise).to(like.device, like.dtype)
             total = total.plus(_moments(model, batch, noise))
+            if tick is not None:
+                tick()
         mean, covariance = total.best()
         if not (torch.isfinite(mean).all() and torch.isfinite(covariance).all()):
             raise DivergenceError("training diverged: the moments of q, which the prior is fitted to, are not finite")

@@ -20,6 +20,7 @@ from compvae.errors import DivergenceError
 from compvae.fitting.calibration import Draw
 from compvae.inference import Inferred, infer
 from compvae.network import CompVAE
+from compvae.nn.descent import Tick
 from compvae.noise import Noise
 
 __all__ = ["Seen", "look"]
@@ -80,7 +81,7 @@ class Seen:
 
 
 @torch.no_grad()
-def look(model: CompVAE, draw: Draw, seed: int, fold: int, batches: int) -> Seen:
+def look(model: CompVAE, draw: Draw, seed: int, fold: int, batches: int, tick: Tick | None = None) -> Seen:
     """What so many batches show; a DivergenceError where it is not finite.
 
     draw: wholes as in training; seed, fold: of their own.
@@ -91,6 +92,8 @@ def look(model: CompVAE, draw: Draw, seed: int, fold: int, batches: int) -> Seen
         noise = Noise(seed, ROWS, fold, number)
         batch = draw(noise).to(like.device, like.dtype)
         pieces.append(_seen(model, batch, infer(model, batch, noise)))
+        if tick is not None:
+            tick()
     seen = Seen.together(pieces)
     if not all(torch.isfinite(value).all() for value in (seen.z, seen.mean, seen.covariance)):
         raise DivergenceError("training diverged: draws of q, which the parts' shapes are fitted to, are not finite")

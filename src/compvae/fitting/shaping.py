@@ -19,6 +19,7 @@ sure of itself, and EM drifts (docs/experiments.md, 11).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -28,16 +29,21 @@ from compvae.decoder.linked import LinkedDecoder
 from compvae.fitting.calibration import Draw
 from compvae.fitting.seen import Seen, look
 from compvae.network import CompVAE
-from compvae.nn.descent import descend
+from compvae.nn.descent import Tick, descend
 from compvae.prior import TablePrior
+from compvae.prior.given_context import STEPS as DAY_STEPS
 from compvae.prior.given_context import ContextPrior
+from compvae.prior.mixture import EM_ROUNDS
 
-__all__ = ["BATCHES", "shape_parts", "shaped"]
+__all__ = ["BATCHES", "DAYS", "MOMENTS", "SHAPES", "WHOLES", "regress", "shape_parts", "shaped", "work_of"]
 
 BATCHES = 400
 ROUNDS, SHARE = 6, 0.2  # of EM, and of the batches that each looks at
 STEPS, BATCH, RATE = 400, 1024, 3e-3  # of the regression on z
 JITTER, SMALLEST = 1e-4, 1e-3  # of a variance of 1
+
+# kinds of work: a batch of wholes, a step of a descent, a round of EM
+WHOLES, DAYS, MOMENTS, SHAPES = "inferring wholes", "fitting p(z | context)", "fitting moments", "fitting shapes"
 
 
 def shaped(model: CompVAE) -> bool:
@@ -45,19 +51,40 @@ def shaped(model: CompVAE) -> bool:
     return isinstance(model.prior, TablePrior) and model.prior.mixture is not None
 
 
+def work_of(model: CompVAE, batches: int = BATCHES, rounds: int = ROUNDS) -> dict[str, int]:
+    """Kind of work -> units of it in :func:`shape_parts`; fewer of DAYS and SHAPES where too few are seen to fit."""
+    work = {WHOLES: rounds * _some(batches) + batches, MOMENTS: rounds * STEPS}
+    if isinstance(model.z_prior, ContextPrior):
+        work[DAYS] = (rounds + 1) * DAY_STEPS
+    work[SHAPES] = model.config.parts.n_kinds * EM_ROUNDS
+    return work
+
+
+def _some(batches: int) -> int:
+    """Batches of one round of EM."""
+    return max(1, int(SHARE * batches))
+
+
 @torch.no_grad()
-def shape_parts(model: CompVAE, draw: Draw, seed: int, batches: int = BATCHES, rounds: int = ROUNDS) -> None:
-    """Fit all of it, in place.  draw: wholes as in training; seed: of their own."""
+def shape_parts(
+    model: CompVAE,
+    draw: Draw,
+    seed: int,
+    batches: int = BATCHES,
+    rounds: int = ROUNDS,
+    told: Callable[[str], None] = lambda name: None,
+) -> None:
+    """Fit all of it, in place.  draw: wholes as in training; seed: of their own.  told: hears of each unit of work."""
     assert isinstance(model.prior, TablePrior)
     model.train()  # fewer rounds of inference: the model is close to linear
     for round_ in range(rounds):
-        seen = _turned(model, look(model, draw, seed, round_, max(1, int(SHARE * batches))))
-        _fit_days(model, seen)
-        _regress(model.prior, seen)
+        seen = _turned(model, look(model, draw, seed, round_, _some(batches), lambda: told(WHOLES)))
+        _fit_days(model, seen, lambda: told(DAYS))
+        regress(model.prior, seen, STEPS, lambda: told(MOMENTS))
         _fit_noise(model, seen)
-    seen = look(model, draw, seed, rounds, batches)
-    _fit_days(model, seen)
-    _fit_shapes(model.prior, seen)
+    seen = look(model, draw, seed, rounds, batches, lambda: told(WHOLES))
+    _fit_days(model, seen, lambda: told(DAYS))
+    _fit_shapes(model.prior, seen, lambda: told(SHAPES))
     model.eval()
 
 
@@ -82,17 +109,17 @@ def _turned(model: CompVAE, seen: Seen) -> Seen:
     return replace(seen, z=turned(seen.z), days=turned(seen.days), single_z=turned(seen.single_z))
 
 
-def _fit_days(model: CompVAE, seen: Seen) -> None:
+def _fit_days(model: CompVAE, seen: Seen, tick: Tick | None = None) -> None:
     if isinstance(model.z_prior, ContextPrior) and len(seen.days) >= model.z_prior.components:
-        model.z_prior.fit(seen.days, seen.told)
+        model.z_prior.fit(seen.days, seen.told, DAY_STEPS, tick)
 
 
-def _regress(prior: TablePrior, seen: Seen) -> None:
+def regress(prior: TablePrior, seen: Seen, steps: int, tick: Tick | None = None) -> None:
     """m_c(z) and p_c(z) by Adam on draws that stay as they are: no inference within the loop."""
     weights = [prior.mean, prior.log_variance, *([] if prior.shift is None else prior.shift.parameters())]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        descend(weights, lambda: _surprise(prior, seen, torch.randint(len(seen.counts), (BATCH,))), STEPS, RATE)
+        descend(weights, lambda: _surprise(prior, seen, torch.randint(len(seen.counts), (BATCH,))), steps, RATE, tick)
 
 
 def _surprise(prior: TablePrior, seen: Seen, rows: Tensor) -> Tensor:
@@ -111,7 +138,7 @@ def _fit_noise(model: CompVAE, seen: Seen) -> None:
         model.decoder.set_noise(seen.noise / seen.terms.clamp(min=1)[:, None], there)
 
 
-def _fit_shapes(prior: TablePrior, seen: Seen) -> None:
+def _fit_shapes(prior: TablePrior, seen: Seen, tick: Tick | None = None) -> None:
     """Variances and correlations once more, in closed form, then the shapes of single parts."""
     assert prior.mixture is not None
     mean, variance = (m.double() for m in prior.moments(seen.single_z if prior.shift is not None else None))
@@ -126,7 +153,7 @@ def _fit_shapes(prior: TablePrior, seen: Seen) -> None:
         own = seen.kind == c
         centre, spread = (m.expand(len(own), -1, -1)[own, c] for m in (mean, variance))
         v = (seen.single[own].double() - centre) / (spread * scale).sqrt()
-        prior.mixture.fit(c, torch.linalg.solve_triangular(root, v.T, upper=False).T, seen.single_z[own])
+        prior.mixture.fit(c, torch.linalg.solve_triangular(root, v.T, upper=False).T, seen.single_z[own], tick=tick)
 
 
 def _positive(covariance: Tensor) -> Tensor:

@@ -8,10 +8,15 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-__all__ = ["descend"]
+__all__ = ["Tick", "descend"]
+
+Tick = Callable[[], None]
+"""Called after each unit of a long piece of work: a step, a batch, a round."""
 
 
-def descend(weights: Iterable[Tensor], loss: Callable[[], Tensor], steps: int, rate: float) -> None:
+def descend(
+    weights: Iterable[Tensor], loss: Callable[[], Tensor], steps: int, rate: float, tick: Tick | None = None
+) -> None:
     """Move the weights, of any shapes, in place; whether they have gradients is afterwards as it was."""
     weights = list(weights)
     learned = [weight.requires_grad for weight in weights]
@@ -25,6 +30,8 @@ def descend(weights: Iterable[Tensor], loss: Callable[[], Tensor], steps: int, r
             optimiser.zero_grad()
             value.backward()
             optimiser.step()
+            if tick is not None:
+                tick()
     for weight, was in zip(weights, learned, strict=True):
         weight.requires_grad_(was)
         weight.grad = None

@@ -22,11 +22,11 @@ from torch import Tensor, nn
 
 from compvae.config import ZNetworkConfig
 from compvae.distributions import LOG_2PI, Normal, variance_of
-from compvae.nn.descent import descend
+from compvae.nn.descent import Tick, descend
 from compvae.nn.residual import residual_stack
 from compvae.noise import NormalSource, Still
 
-__all__ = ["ContextPrior"]
+__all__ = ["STEPS", "ContextPrior"]
 
 REACH, NARROWEST = 4.0, 0.05  # what context says of z ~ N(0, I): how far out, and how exactly
 STEPS, BATCH, RATE = 1500, 512, 5e-3  # of the fit of the mixture
@@ -67,7 +67,7 @@ class ContextPrior(nn.Module):
         chosen = chosen[:, 0]
         return mean[rows, chosen] + (root[rows, chosen] @ unit[..., None])[..., 0]
 
-    def fit(self, z: Tensor, context: Tensor) -> None:
+    def fit(self, z: Tensor, context: Tensor, steps: int = STEPS, tick: Tick | None = None) -> None:
         """Climb the mean of ln p(z | context).  z: (N, Z), of N days.  context: (N, E)."""
 
         def surprise() -> Tensor:
@@ -77,7 +77,7 @@ class ContextPrior(nn.Module):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             self._spread(z)
-            descend(self.mixture.parameters(), surprise, STEPS, RATE)
+            descend(self.mixture.parameters(), surprise, steps, RATE, tick)
         self.fitted.fill_(1.0)
 
     def log_prob(self, z: Tensor, context: Tensor) -> Tensor:

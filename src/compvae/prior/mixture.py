@@ -17,11 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from compvae.distributions.dense import root_of
+from compvae.nn.descent import Tick
 from compvae.noise import NormalSource
 
-__all__ = ["COUNTED", "PartMixture"]
+__all__ = ["COUNTED", "EM_ROUNDS", "PartMixture"]
 
 COUNTED = 64  # parts of a kind whose components are drawn one by one
+EM_ROUNDS = 40
 JITTER = 1e-4  # of a variance of 1, keeps covariances invertible
 
 
@@ -112,7 +114,7 @@ class PartMixture(nn.Module):
         return JITTER * torch.eye(self.mean.shape[-1], dtype=self.mean.dtype, device=self.mean.device)
 
     @torch.no_grad()
-    def fit(self, kind: int, v: Tensor, z: Tensor | None, rounds: int = 40) -> None:
+    def fit(self, kind: int, v: Tensor, z: Tensor | None, rounds: int = EM_ROUNDS, tick: Tick | None = None) -> None:
         """Generalised EM of one kind.  v: (N, d), z: (N, Z), draws of its parts; N of a few hundred or more."""
         if len(v) < 4 * self.mean.shape[-1]:
             return
@@ -126,6 +128,8 @@ class PartMixture(nn.Module):
             weights = _gated(weights, seen, resp)
             density = _log_density(v, mean, root)
             resp = (density + (seen @ weights.T).log_softmax(1)).softmax(1)
+            if tick is not None:
+                tick()
         mean, root = _moments(v, resp)
         self.gate[kind], self.mean[kind], self.root[kind] = (t.to(self.mean) for t in (weights, mean, root))
 

@@ -6,9 +6,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -26,32 +26,32 @@ from compvae.errors import (
     OutputError,
 )
 from compvae.files import reason, write_atomic
-from compvae.fitting.calibration import BATCHES, calibratable, calibrate
-from compvae.fitting.shaping import BATCHES as SHAPE_BATCHES
-from compvae.fitting.shaping import shape_parts, shaped
+from compvae.fitting.ending import UnitSeconds, fit_prior, work_of
 from compvae.model import Model
-from compvae.network import CompVAE
+from compvae.network import Network
 from compvae.noise import Noise
+from compvae.presets import AUTO, PRESETS
 from compvae.problems import PROBLEMS
 from compvae.problems.own import OwnData
-from compvae.problems.source import OwnSource, Source
+from compvae.problems.source import OwnSource
 from compvae.storage import Provenance
+from compvae.train.budget import Costs, as_in_training, measure, step_seconds
 from compvae.train.checkpoint import Checkpoints, read
+from compvae.train.choice import Tried, choose, with_structure
 from compvae.train.engine import Engine, launch
 from compvae.train.loop import Observer, Trainer
-from compvae.train.observers import CurvesFigure, MetricsFile, ProgressBar, TensorBoard
+from compvae.train.observers import CurvesFigure, FitProgress, MetricsFile, ProgressBar, TensorBoard
+from compvae.train.schedule import Recipe
 from compvae.train.settings import FORMAT_VERSION, RunConfig, read_options, read_run, resolve, with_data
 from compvae.train.watch import require_finite_samples
 from compvae.transport.config import TransportConfig
-from compvae.transport.starting import FITTED_ROWS
-from compvae.transport.structure import find_structure
+from compvae.verdict.judge import YARDSTICKS_SHARE, judge
 
 __all__ = ["Estimate", "Outcome", "data_of", "estimate", "outcome_dict", "train_run"]
 
-CONFIG, METRICS, DATA = "config.json", "metrics.jsonl", "data.json"
-MEASURED_STEPS = 5
-WORTH_SHAPING = 100  # steps; before that the latents mean too little to have a shape
-STRUCTURE, STRUCTURE_UNSEEN = 1 << 38, 1024  # seed and number of the wholes that the structure is chosen on
+CONFIG, METRICS, DATA, ESTIMATE = "config.json", "metrics.jsonl", "data.json", "estimate.json"
+CHOICE, VERDICT = "choice.json", "verdict.json"
+OWN_MINUTES = 3.0  # of a run of own data that was given neither minutes nor steps
 CALIBRATION = 1 << 40  # added to the seed of a run: wholes that no step trained on
 
 Found = TypeVar("Found")
@@ -72,13 +72,20 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run would take, measured on a few steps at the largest K."""
+    """What a run would take, measured on a few units of everything it does.
+
+    steps: of the run.  step_seconds: of one, at the largest K.  minutes: of the whole run.
+    minutes_of: of its start, steps, checks and fits.  left_out: what the budget has no room for, in a sentence.
+    """
 
     parameters: int
+    steps: int
     step_seconds: float
     minutes: float
+    minutes_of: dict[str, float]
     threads: int
     bound: float
+    left_out: str = ""
 
 
 def train_run(
@@ -100,13 +107,22 @@ def train_run(
     return result
 
 
-def estimate(options: Mapping[str, Any]) -> Estimate:
-    """Build the model, do a few steps, say what the whole would take; writes nothing."""
+def estimate(options: Mapping[str, Any], minutes: float | None = None) -> Estimate:
+    """Build the model, do a little of everything, say what the whole would take; writes nothing.
+
+    Args:
+        options: as for :func:`train_run`.
+        minutes: what the run may take; its number of steps follows.
+    """
     config = resolve(options)
+    started = time.perf_counter()
     threads = config.threads if options.get("threads") else _best_threads(config)
-    seconds, bound = _measure(config, threads)
-    parameters = sum(value.numel() for value in Trainer(config, measured_only=True).model.parameters())
-    return Estimate(parameters, seconds, seconds * config.recipe.steps / 60, threads, bound)
+    costs, bound = _costs(config, threads, time.perf_counter() - started)
+    steps = config.recipe.steps if minutes is None else costs.steps_within(minutes, config.check_every)
+    parts = {name: seconds / 60 for name, seconds in costs.seconds(steps, config.check_every).items()}
+    parameters = sum(value.numel() for value in costs.model.parameters())
+    left_out = "" if minutes is None else costs.left_out(minutes, config.check_every)
+    return Estimate(parameters, steps, costs.step, sum(parts.values()), parts, threads, bound, left_out)
 
 
 def data_of(name: str | os.PathLike[str]) -> tuple[Path, OwnData, OwnSource]:
@@ -123,7 +139,7 @@ def data_of(name: str | os.PathLike[str]) -> tuple[Path, OwnData, OwnSource]:
     )
 
 
-def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None) -> RunConfig:
+def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None, show: bool = False) -> RunConfig:
     """A new run: threads and, from minutes, steps are measured once and stored."""
     config = resolve(options)
     try:
@@ -132,36 +148,74 @@ def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None) -
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{directory}: cannot make the run's directory, {reason(error)}") from None
-    if isinstance(config.model, TransportConfig) and options.get("model") is None:
-        config = _with_structure(config)
+    if minutes is None and options.get("steps") is None and _judged(config):
+        minutes = OWN_MINUTES
+    started = time.perf_counter()
+    config, tried = _chosen(config, options, minutes, show)
     changes: dict[str, Any] = {}
+    files: dict[str, Any] = {}
     if not options.get("threads"):
         changes["threads"] = _best_threads(config)
     if minutes is not None:
-        seconds, _ = _measure(config, changes.get("threads", config.threads))
-        steps = max(1, int(minutes * 60 / seconds))
+        costs, _ = _costs(config, changes.get("threads", config.threads), time.perf_counter() - started)
+        steps = costs.steps_within(minutes * (1 - YARDSTICKS_SHARE * _judged(config)), config.check_every)
         changes["recipe"] = config.recipe.model_copy(update={"steps": steps})
+        seconds, left_out = costs.seconds(steps, config.check_every), costs.left_out(minutes, config.check_every)
+        files[ESTIMATE] = {"minutes": minutes, "steps": steps, "seconds": seconds, "left_out": left_out}
+        if left_out:
+            print(left_out, file=sys.stderr)
     config = config.model_copy(update=changes)
-    contents = {"format_version": FORMAT_VERSION, "run": config.model_dump(mode="json")}
-    files = {CONFIG: contents}
+    if tried:
+        files[CHOICE] = [asdict(row) for row in tried]
+    files[CONFIG] = {"format_version": FORMAT_VERSION, "run": config.model_dump(mode="json")}
     source = config.make_problem()
     if isinstance(source, OwnSource):
         files[DATA] = source.about()
     for name, data in files.items():
-        try:
-            write_atomic(directory / name, (json.dumps(data, indent=1) + "\n").encode())
-        except OSError as error:
-            raise OutputError(f"{directory / name}: cannot write, {reason(error)}") from None
+        _write_json(directory / name, data)
     return config
 
 
-def _with_structure(config: RunConfig) -> RunConfig:
-    """The same run of an invertible model, with the structure that its data shows."""
-    source = config.make_problem()
-    training = source.draw(source.max_parts, Noise(config.seed + STRUCTURE, FITTED_ROWS))
-    unseen = source.draw_held_out(Noise(config.seed + STRUCTURE, STRUCTURE_UNSEEN, 1))
-    found = find_structure(source.schema, source.context, source.shape, training, unseen)
-    return config.model_copy(update={"model": found.config})
+def _write_json(path: Path, data: Any) -> None:
+    try:
+        write_atomic(path, (json.dumps(data, indent=1) + "\n").encode())
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write, {reason(error)}") from None
+
+
+def _read_json(path: Path) -> Any:
+    """What a run stored about itself, None where it did not."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _chosen(
+    config: RunConfig, options: Mapping[str, Any], minutes: float | None, show: bool
+) -> tuple[RunConfig, list[Tried]]:
+    """The run with its preset chosen, where that was left open, and with the structure its data shows."""
+    if options.get("model") is not None:
+        return config, []
+    say = _teller(show)
+    if config.preset == AUTO:
+        say("looking at the data")
+        fields = {name: options[name] for name in Recipe.model_fields if options.get(name) is not None}
+        seconds = None if minutes is None else 60 * minutes
+        return choose(config, config.make_problem(), seconds, say, fields)
+    if isinstance(config.model, TransportConfig):
+        say("looking at the data")
+        return with_structure(config, config.make_problem()), []
+    return config, []
+
+
+def _judged(config: RunConfig) -> bool:
+    """Whether the run ends with a verdict: own data, registered problems, and the invertible model on any."""
+    return config.problem not in PRESETS or isinstance(config.model, TransportConfig)
+
+
+def _teller(show: bool) -> Callable[[str], None]:
+    return (lambda text: print(f"compvae: {text}", file=sys.stderr, flush=True)) if show else (lambda text: None)
 
 
 def _stored(directory: Path, options: Mapping[str, Any]) -> RunConfig:
@@ -176,7 +230,7 @@ def _stored(directory: Path, options: Mapping[str, Any]) -> RunConfig:
         raise CheckpointError(str(error)) from None
     known = {**stored.recipe.model_dump(mode="json"), **stored.model_dump(mode="json")}
     for name, value in _without_data(stored, options, directory).items():
-        if value is not None and name in known and known[name] != value:
+        if value is not None and name in known and known[name] != value and (name, value) != ("preset", AUTO):
             raise ConfigError(
                 f"{name} is {known[name]!r} in {directory / CONFIG}, not {value!r}; a resumed run keeps its settings"
             )
@@ -205,23 +259,25 @@ def _best_threads(config: RunConfig) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if cores == 1:
         return 1
-    return 1 if _measure(config, 1)[0] <= _measure(config, cores)[0] else cores
+    trainer = Trainer(config, measured_only=True)
+    with _threads(1):
+        alone = step_seconds(trainer)[0]
+    with _threads(cores):
+        return 1 if alone <= step_seconds(trainer)[0] else cores
 
 
-def _measure(config: RunConfig, threads: int) -> tuple[float, float]:
-    """Seconds of a step at the largest K (median of a few), and the bound after them."""
+def _costs(config: RunConfig, threads: int, spent: float) -> tuple[Costs, float]:
+    with _threads(threads):
+        return measure(config, spent)
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """Inside, torch works with so many threads."""
     before = torch.get_num_threads()
-    torch.set_num_threads(threads)
+    torch.set_num_threads(number)
     try:
-        trainer = Trainer(config, measured_only=True)
-        trainer.state.step = config.recipe.steps - 1
-        times, bound = [], 0.0
-        for _ in range(MEASURED_STEPS):
-            started = time.perf_counter()
-            bound = trainer.advance().bound
-            times.append(time.perf_counter() - started)
-            trainer.state.step -= 1
-        return sorted(times)[len(times) // 2], bound
+        yield
     finally:
         torch.set_num_threads(before)
 
@@ -281,7 +337,7 @@ class _Work:
         """The run's configuration; that of a new run is measured, and its directory made."""
         if self.resume:
             return _stored(self.directory, self.options)
-        return _fresh(self.directory, self.options, self.minutes)
+        return _fresh(self.directory, self.options, self.minutes, self.show)
 
     def _train(self, engine: Engine, config: RunConfig) -> Outcome:
         torch.set_num_threads(config.threads)
@@ -341,15 +397,48 @@ class _Work:
             notes["held-out bound"] = f"{state.best:.2f} nats"
         model = trainer.finished().float().cpu()
         try:
-            if isinstance(model, CompVAE):
-                _fit_prior(model, trainer.problem, config.seed + CALIBRATION, state.step)
+            self._fit(model, trainer)
             require_finite_samples(model.eval(), trainer.problem, config.seed, trainer.watched_wholes)
         except DivergenceError as error:
             raise DivergenceError(f"{error}, {_left_behind(trainer, checkpoints)}") from None
         provenance = Provenance(config.problem, config.settings, notes)
         if isinstance(trainer.problem, OwnSource):
             provenance = Provenance(None, {}, {**notes, **trainer.problem.notes()})
+        if _judged(config):
+            provenance = replace(provenance, notes={**provenance.notes, **self._verdict(model, trainer)})
         Model(model, provenance).save(self.directory / "model")
+
+    def _verdict(self, model: Network, trainer: Trainer) -> dict[str, str]:
+        """Judge the model, write verdict.json, show it; what the model's card keeps of it."""
+        config = trainer.config
+        budget = _read_json(self.directory / ESTIMATE)
+        seconds = 60 * float(budget["minutes"]) if isinstance(budget, dict) else None
+        choice = _read_json(self.directory / CHOICE) or []
+        verdict = judge(
+            model, trainer.problem, config.seed, seconds, trainer.state.step, choice, _teller(self.show)
+        )
+        _write_json(self.directory / VERDICT, verdict.model_dump(mode="json"))
+        if self.show:
+            print(f"\n{verdict}\n", file=sys.stderr)
+        notes = {"verdict": " ".join(verdict.sentences)}
+        return {**notes, "warning": verdict.warning} if verdict.warning else notes
+
+    def _fit(self, model: Network, trainer: Trainer) -> None:
+        """What is fitted when all steps are done, in place, and how far that is, where progress is shown."""
+        seed, steps = trainer.config.seed + CALIBRATION, trainer.state.step
+
+        def draw(noise: Noise) -> Batch:
+            return as_in_training(trainer.problem, noise)
+
+        work = work_of(model, steps)
+        if not (self.show and work):
+            fit_prior(model, draw, seed, steps)
+            return
+        progress = FitProgress(work, UnitSeconds.measured(model, draw, seed).of(model, steps))
+        try:
+            fit_prior(model, draw, seed, steps, progress)
+        finally:
+            progress.close()
 
 
 def _left_behind(trainer: Trainer, checkpoints: Checkpoints) -> str:
@@ -360,18 +449,6 @@ def _left_behind(trainer: Trainer, checkpoints: Checkpoints) -> str:
         f"after {state.step} steps{skipped}; no model was written, the checkpoints in {checkpoints.directory} are "
         f"intact; lower the rate"
     )
-
-
-def _fit_prior(model: CompVAE, problem: Source, seed: int, steps: int) -> None:
-    """What is fitted when all steps are done, in place; a short run is not worth a long fit."""
-
-    def draw(noise: Noise) -> Batch:
-        return problem.draw(problem.max_parts, noise)
-
-    if calibratable(model):
-        calibrate(model, draw, seed, min(BATCHES, 1 + steps // 50))
-    if shaped(model) and steps >= WORTH_SHAPING:
-        shape_parts(model, draw, seed, min(SHAPE_BATCHES, 1 + steps // 5))
 
 
 def outcome_dict(outcome: Outcome) -> dict[str, Any]:

@@ -146,6 +146,14 @@ class Base(nn.Module):
         own = -0.5 * (square + spread + values * math.log(2 * math.pi)) - values * factor[:, 0].log()
         return own + common[groups.group]
 
+    def square(self, deviation: Tensor, counts: Tensor, context: Tensor) -> Tensor:
+        """(W - E W)' (Cov W)^-1 (W - E W), (B,): T in expectation.  deviation: (B, T) float64.  counts: (B, C)."""
+        residual, parts = (deviation / self.factor(context))[..., None], self.factorised(counts)
+        own = (residual * parts.pull(residual)).sum((1, 2))
+        information, score = self.messages(parts, residual)
+        precision = information + torch.eye(self.factors, dtype=counts.dtype)
+        return own - (score * torch.linalg.solve(precision, score[..., None])[..., 0]).sum(1)
+
     def posterior_mean(self, deviation: Tensor, counts: Tensor, context: Tensor, groups: Shared | None = None) -> Terms:
         """E[terms | W]; their sum, with the loadings of z, is W - E W again.
 

@@ -116,6 +116,12 @@ class Transport(nn.Module):
             total = total + x.shape[1] * math.log(DEQUANTISED * math.sqrt(2 * math.pi))
         return total
 
+    def whitened_square(self, batch: Batch) -> float:
+        """Mean |u|^2 / T of wholes taken back to the base, u white under it: 1 where base and map are right."""
+        given = self.given(batch.parts, batch.context)
+        square = self.base.square(self.deviations(batch.x, given), given.counts, given.context)
+        return float(square.mean()) / batch.x[0].numel()
+
     def _standardised(self, x: Tensor, given: Given) -> Tensor:
         """(W - E W) / spread of x, (B, T); what lies on a limit is put into the middle of its interval beyond it."""
         x = x.flatten(1).to(given.counts.dtype)

@@ -1,0 +1,115 @@
+"""How long a run takes, all of it: its start, its steps, its checks, and the fits when the steps are done.
+
+    seconds(steps) = start + steps * step + checks(steps) * check + fits(steps)
+
+Measured once, before the first step; ``--minutes`` becomes the largest number of steps that fits, which is stored.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import torch
+
+from compvae.batch import Batch
+from compvae.fitting.ending import WORTH_SHAPING, UnitSeconds
+from compvae.fitting.shaping import shaped
+from compvae.network import CompVAE, Network
+from compvae.noise import Noise
+from compvae.problems.source import Source
+from compvae.train.loop import Trainer
+from compvae.train.settings import RunConfig
+
+__all__ = ["Costs", "as_in_training", "measure", "step_seconds"]
+
+MEASURED_STEPS = 5
+MEASURING = 1 << 42  # added to the seed of a run: wholes that nothing else looks at
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What pieces of a run take, in seconds.
+
+    start: until the first step, measurements included.  step: at the largest K.  check: held-out bound and samples.
+    units: of the fits.  model: of the run, for the sizes of its fits.
+    """
+
+    start: float
+    step: float
+    check: float
+    units: UnitSeconds
+    model: Network
+
+    def seconds(self, steps: int, check_every: int) -> dict[str, float]:
+        """Piece of the run -> seconds."""
+        checks = -(-steps // check_every) + 1  # the last one is of the finished model
+        return {
+            "start": self.start,
+            "steps": steps * self.step,
+            "checks": checks * self.check,
+            "fits": self.units.total(self.model, steps),
+        }
+
+    def total(self, steps: int, check_every: int) -> float:
+        """Seconds of the whole run; never less with more steps."""
+        return sum(self.seconds(steps, check_every).values())
+
+    def steps_within(self, minutes: float, check_every: int) -> int:
+        """The most steps whose run fits into these minutes, at least 1."""
+        low, high = 1, max(1, int(60 * minutes / max(self.step, 1e-9)))
+        while low < high:
+            middle = (low + high + 1) // 2
+            fits = self.total(middle, check_every) <= 60 * minutes
+            low, high = (middle, high) if fits else (low, middle - 1)
+        return low
+
+    def left_out(self, minutes: float, check_every: int) -> str:
+        """What a person should know where the budget has no room for all fits of a longer run, or nothing."""
+        steps = self.steps_within(minutes, check_every)
+        if not (isinstance(self.model, CompVAE) and shaped(self.model)) or steps >= WORTH_SHAPING:
+            return ""
+        needed = self.total(WORTH_SHAPING, check_every) / 60
+        return (
+            f"{minutes:g} minutes are {steps} steps and leave out the fits of p(z | context) and of the parts' shapes, "
+            f"without which samples are poor; all of it needs {needed:.1f} minutes or more here"
+        )
+
+
+def as_in_training(problem: Source, noise: Noise) -> Batch:
+    """Wholes as in the last steps of training."""
+    return problem.draw(problem.max_parts, noise)
+
+
+def step_seconds(trainer: Trainer) -> tuple[float, float]:
+    """Seconds of a step at the largest K (median of a few), and the bound after them."""
+    trainer.state.step = trainer.config.recipe.steps - 1
+    times, bound = [], 0.0
+    for _ in range(MEASURED_STEPS):
+        started = time.perf_counter()
+        bound = trainer.advance().bound
+        times.append(time.perf_counter() - started)
+        trainer.state.step -= 1
+    return sorted(times)[len(times) // 2], bound
+
+
+def measure(config: RunConfig, spent: float = 0.0) -> tuple[Costs, float]:
+    """What this run takes here and now with torch's threads as they are, and the bound after a few steps.
+
+    spent: seconds of measurements before this one.
+    """
+    started = time.perf_counter()
+    trainer = Trainer(config, measured_only=True)
+    begun = time.perf_counter() - started
+    step, bound = step_seconds(trainer)
+    checked = time.perf_counter()
+    trainer.held_out_bound()
+    trainer.watched()
+    check = time.perf_counter() - checked
+    model = trainer.finished().float().cpu()
+    with torch.random.fork_rng(devices=[]):
+        units = UnitSeconds.measured(
+            model, lambda noise: as_in_training(trainer.problem, noise), config.seed + MEASURING
+        )
+    measuring = time.perf_counter() - started
+    return Costs(spent + measuring + begun, step, check, units, model), bound

@@ -1,0 +1,158 @@
+"""The fits when the steps are done: counted beforehand, told of one by one, part of every estimate of time."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from compvae import problems
+from compvae.batch import Batch
+from compvae.errors import ConfigError
+from compvae.fitting import ending
+from compvae.fitting.ending import UnitSeconds, fit_prior, work_of
+from compvae.network import CompVAE
+from compvae.noise import Noise
+from compvae.presets import preset
+from compvae.train.budget import Costs
+from compvae.train.observers import FitProgress
+from compvae.train.runs import estimate, train_run
+from compvae.train.settings import read_options, read_run
+from dataset_files import write_kinds
+from runs import TINY, cli, same, tensors_of
+
+FEEDER = problems.get("households")
+STEPS = 100  # the fewest that shapes are fitted after
+
+
+def feeder() -> CompVAE:
+    """The preset of households, with a factor so small that a fit takes a second."""
+    data = preset(FEEDER, "small").model_dump(mode="json")
+    data["latent"].update(w=2, z=1)
+    data["prior"].update(components=2, z_network={"width": 4, "blocks": 0, "stem": True})
+    return CompVAE.seeded(preset(FEEDER, "small").read(data), 0)
+
+
+def draw(noise: Noise) -> Batch:
+    return FEEDER.draw(4, noise)
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fits of a few units."""
+    for name, number in (("BATCHES", 5), ("ROUNDS", 2), ("STEPS", 3), ("DAY_STEPS", 4)):
+        monkeypatch.setattr(ending.shaping, name, number)
+
+
+@pytest.mark.usefixtures("short")
+def test_every_unit_of_work_is_counted_beforehand_and_told_of() -> None:
+    model, heard = feeder(), Counter[str]()
+    plan = work_of(model, STEPS)
+    assert set(plan) == {"inferring wholes", "fitting moments", "fitting p(z | context)", "fitting shapes"}
+    fit_prior(model, draw, 5, STEPS, lambda name: heard.update([name]))
+    assert heard == plan
+
+
+@pytest.mark.usefixtures("short")
+def test_who_listens_and_who_measures_changes_nothing() -> None:
+    quiet, told = feeder(), feeder()
+    fit_prior(quiet, draw, 5, STEPS)
+    before = torch.get_rng_state()
+    units = UnitSeconds.measured(told, draw, 5)
+    assert torch.equal(before, torch.get_rng_state())
+    assert same(feeder().state_dict(), told.state_dict())
+    assert set(units.each) == set(work_of(told, STEPS))
+    fit_prior(told, draw, 5, STEPS, lambda name: None)
+    assert same(quiet.state_dict(), told.state_dict())
+
+
+def costs(step: float, each: dict[str, float], start: float = 0.0, check: float = 0.0) -> Costs:
+    return Costs(start, step, check, UnitSeconds(each), feeder())
+
+
+def test_minutes_are_those_of_the_whole_run() -> None:
+    """Before: minutes * 60 / seconds of a step, whatever the rest of the run takes."""
+    alone = costs(0.5, {})
+    assert alone.steps_within(10, 500) == 1200
+    everything = costs(0.5, {"fitting p(z | context)": 0.01, "inferring wholes": 0.1}, start=20, check=5)
+    steps = everything.steps_within(10, 500)
+    assert everything.total(steps, 500) <= 600 < everything.total(steps + 1, 500)
+    found = everything.seconds(steps, 500)
+    assert found["start"] == 20
+    assert found["steps"] == steps * 0.5
+    assert found["checks"] == 5 * (2 + 1)
+    assert found["fits"] == pytest.approx(0.01 * 7 * 1500 + 0.1 * (6 * (1 + steps // 5) // 5 + 1 + steps // 5), abs=2)
+    assert everything.left_out(10, 500) == ""
+
+
+def test_a_budget_without_room_for_the_fits_says_what_is_left_out() -> None:
+    long = costs(0.5, {"fitting p(z | context)": 0.1})
+    assert long.steps_within(10, 500) == 99
+    assert "10 minutes are 99 steps and leave out the fits" in long.left_out(10, 500)
+    assert "needs 18.3 minutes or more" in long.left_out(10, 500)
+    assert costs(2.0, {}).steps_within(0.01, 500) == 1
+
+
+def test_an_estimate_is_the_sum_of_start_steps_checks_and_fits() -> None:
+    found = estimate(TINY)
+    assert found.minutes == pytest.approx(sum(found.minutes_of.values()))
+    assert set(found.minutes_of) == {"start", "steps", "checks", "fits"}
+    assert all(value > 0 for value in found.minutes_of.values())
+    assert found.steps == TINY["steps"]
+    assert estimate({k: v for k, v in TINY.items() if k != "steps"}, minutes=1e-6).steps == 1
+
+
+def test_a_dry_run_says_all_of_it(tmp_path: Path) -> None:
+    """Before: "about .. minutes of steps"."""
+    done = cli("train", "sines", "--dry-run", "--threads", "1", "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "3,000 steps take about" in done.stdout
+    assert all(word in done.stdout for word in ("start", "steps", "checks", "fits"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_estimate_is_stored_and_a_resumed_run_keeps_its_steps(tmp_path: Path) -> None:
+    options = {k: v for k, v in TINY.items() if k != "steps"}
+    train_run(options, tmp_path / "run", minutes=1e-6)
+    stored = json.loads((tmp_path / "run" / "estimate.json").read_text())
+    assert stored["minutes"] == 1e-6
+    assert set(stored["seconds"]) == {"start", "steps", "checks", "fits"}
+    assert stored["steps"] == read_run(read_options(tmp_path / "run" / "config.json"), "stored").recipe.steps == 1
+    before = (tmp_path / "run" / "config.json").read_bytes()
+    train_run({}, tmp_path / "run", resume=True, minutes=5.0)
+    assert (tmp_path / "run" / "config.json").read_bytes() == before
+    with pytest.raises(ConfigError, match="steps is 1"):
+        train_run({"steps": 9}, tmp_path / "run", resume=True)
+
+
+def test_a_run_says_what_it_fits_and_for_how_long(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Before: silence after the last step; with or without a listener the model is the same."""
+    train_run(TINY, tmp_path / "shown", show=True)
+    heard = " ".join(capfd.readouterr().err.split())
+    assert "all steps are done; now fitting the prior's moments (2): about 0:0" in heard
+    assert "fitting the prior's moments 2/2" in heard
+    train_run(TINY, tmp_path / "quiet")
+    assert same(tensors_of(tmp_path / "shown"), tensors_of(tmp_path / "quiet"))
+    weights = [(tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("shown", "quiet")]
+    assert weights[0] == weights[1]
+
+
+def test_progress_counts_units_by_what_they_take(capfd: pytest.CaptureFixture[str]) -> None:
+    progress = FitProgress({"slow": 2, "quick": 10}, {"slow": 60.0, "quick": 1.0})
+    for name in ("slow", "quick", "quick"):
+        progress(name)
+    task = progress.bar.tasks[0]
+    assert (task.completed, task.total) == (62.0, 130.0)
+    progress.close()
+    heard = " ".join(capfd.readouterr().err.split())
+    assert "now slow (2), quick (10): about 2:10" in heard
+    assert "quick 2/10" in heard
+
+
+def test_own_data_is_estimated_too(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"problem": str(write_kinds(tmp_path / "kinds")), "threads": 1, "steps": 200, "batch": 16}
+    assert estimate(options).minutes_of["fits"] > 0
