@@ -41,7 +41,19 @@ def fit_base(base: Base, w: Tensor, counts: Tensor, context: Tensor, groups: Sha
     _start(base, residual / scale / base.factor(context))
     for _ in range(rounds):
         _round(base, w / scale, counts, context, groups)
+    _match_variance(base, w / scale, counts, context)
     return base
+
+
+def _match_variance(base: Base, w: Tensor, counts: Tensor, context: Tensor) -> None:
+    """Make the variance of each value that of the data: EM gets there slowly.  w: (N, T), in units of scale."""
+    size = counts.sum(1, keepdim=True)
+    real = ((w - base.mean(counts, context)).square() / size).mean(0)
+    ratio = real / (base.spread(counts, context).square() / size).mean(0)
+    ratio = ratio.clamp(0.1, 10.0).to(base.noise.dtype)
+    base.noise.mul_(ratio)
+    base.loadings.mul_(ratio.sqrt()[:, None])
+    base.shared.mul_(ratio.sqrt()[:, None])
 
 
 def _design(counts: Tensor, context: Tensor) -> Tensor:

@@ -1,9 +1,10 @@
 """The velocity v(u, t | composition): what carries draws of the base to wholes, in units of the base's spread.
 
-    v(u, t) = (2t - 1) / (t^2 + (1 - t)^2) u + network(u, t, condition)
+    v(u, t) = s'(t) / s(t) u + network(u, t, condition),   s(t)^2 = t^2 + (1 - t)^2
 
-The first term is the velocity between two independent draws of one and the same Gaussian, whatever its covariance: with
-a network that says nothing, the map is the identity, exactly.  So the network learns only what the base has wrong.
+The first term is the velocity between two independent draws of one and the same Gaussian, whatever its covariance.  In the
+coordinates u / s(t) it is 0 (flow.py): with a network that says nothing the map is the identity, exactly, whatever the
+number of steps.  So the network learns only what the base has wrong.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-__all__ = ["VelocityField"]
+__all__ = ["VelocityField", "path_scale"]
 
 WAVES = 8  # in which time is given
 
@@ -42,11 +43,16 @@ class VelocityField(nn.Module):
         return embedded
 
     def forward(self, u: Tensor, time: Tensor, embedded: Tensor) -> Tensor:
-        """u: (B, T).  time: (B, 1) or (1, 1).  embedded: (B, H) -> (B, T)."""
+        """What the network says, (B, T).  u: (B, T).  time: (B, 1) or (1, 1).  embedded: (B, H)."""
         angle = math.pi * time * torch.arange(1, WAVES + 1, dtype=u.dtype, device=u.device)
         waves = torch.cat([angle.sin(), angle.cos()], 1).expand(len(u), -1)
         hidden = self.first(torch.cat([u, waves], 1)) + embedded
         for block, shift in zip(self.blocks, self.shifts, strict=True):
             hidden = hidden + block(silu(hidden) + shift(embedded))
-        out: Tensor = self.last(silu(hidden)) + (2 * time - 1) / (time**2 + (1 - time) ** 2) * u
+        out: Tensor = self.last(silu(hidden))
         return out
+
+
+def path_scale(time: Tensor) -> Tensor:
+    """s(t), as time is."""
+    return (time**2 + (1 - time) ** 2).sqrt()

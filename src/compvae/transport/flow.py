@@ -1,4 +1,6 @@
-"""The map of one discretisation: u_(k+1) = u_k + h/2 (v(u_k, t_k) + v(u_k + h v(u_k, t_k), t_(k+1))), Heun's method.
+"""The map of one discretisation: y_(k+1) = y_k + h/2 (f(y_k, t_k) + f(y_k + h f(y_k, t_k), t_(k+1))), Heun's method, for
+
+    y = u / s(t),   dy/dt = f(y, t) = network(s(t) y, t) / s(t)                  (field.py; s(0) = s(1) = 1)
 
 Sampling runs it, inversion solves it step by step, the likelihood is that of its Jacobians: one and the same map, so that
 inverting and mapping again gives back what came, and densities integrate to 1 whatever the number of steps.
@@ -12,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.func import jacfwd, jvp, vmap
 
-from compvae.transport.field import VelocityField
+from compvae.transport.field import VelocityField, path_scale
 
 __all__ = ["EXACT_VALUES", "apply", "invert", "log_determinant"]
 
@@ -25,8 +27,14 @@ SERIES, PROBES = 6, 8  # terms of ln det(I + E), and vectors that estimate their
 def _step(field: VelocityField, u: Tensor, embedded: Tensor, index: int, steps: int) -> Tensor:
     """u_(k+1) from u_k, (B, T), k = index."""
     start, end = (u.new_full((1, 1), k / steps) for k in (index, index + 1))
-    slope = field(u, start, embedded)
-    return u + (slope + field(u + slope / steps, end, embedded)) / (2 * steps)
+    slope = _velocity(field, u, start, embedded)
+    return u + (slope + _velocity(field, u + slope / steps, end, embedded)) / (2 * steps)
+
+
+def _velocity(field: VelocityField, y: Tensor, time: Tensor, embedded: Tensor) -> Tensor:
+    """f(y, t), (B, T)."""
+    scale = path_scale(time)
+    return field(scale * y, time, embedded) / scale
 
 
 def apply(field: VelocityField, u: Tensor, embedded: Tensor, steps: int) -> Tensor:

@@ -19,7 +19,7 @@ from compvae.context import context_size
 from compvae.noise import Noise, NormalSource
 from compvae.transport.base import Base
 from compvae.transport.config import TransportConfig
-from compvae.transport.field import VelocityField
+from compvae.transport.field import VelocityField, path_scale
 from compvae.transport.flow import EXACT_VALUES, apply, invert, log_determinant
 from compvae.transport.link import Link, within
 
@@ -159,8 +159,9 @@ class Transport(nn.Module):
             last = self._blurred(x, given, noise)
             time = noise.uniform("time", 1).to(x.dtype)
             between = torch.lerp(first, last, time)
-        velocity = self.field(between, time, self._embedded(given))
-        return (velocity - (last - first)).square().mean(1)
+        said = self.field(between, time, self._embedded(given))
+        known = (2 * time - 1) / path_scale(time).square() * between
+        return (said - (last - first - known)).square().mean(1)
 
     def _blurred(self, x: Tensor, given: Given, noise: Noise) -> Tensor:
         """Wholes as the map sees them in training, (B, T): integers and limits as intervals, and a floor of noise."""
