@@ -94,7 +94,8 @@ def distances(problem: Problem, sample: Sampler, size: int, effort: Effort) -> d
         true, again = (problem.truth(parts, effort.draws, 10 * seed + i) for i in (1, 2))
         found.append(finite(lambda t, y: rel_ed(t, y).value, true, sample(parts, effort.draws, 10 * seed + 3)))
         floors.append(abs(rel_ed(true, again).value))
-    return {**shown(mean_of(np.array(found))), "floor": float(np.mean(floors)), "each": found}
+    mean = mean_of(np.array(found)) if np.isfinite(found).all() else Measured(math.inf, math.nan, len(found))
+    return {**shown(mean), "floor": float(np.mean(floors)), "each": found}
 
 
 def finite(measure: Callable[[np.ndarray, np.ndarray], float], true: np.ndarray, drawn: np.ndarray) -> float:
