@@ -234,8 +234,10 @@ class Fold:
         return self.forecasters[name].scores(groups, told)
 
 
-def prepared(directory: Path, work: Path, train: Training, effort: Effort) -> Iterator[Fold]:
-    """Train each fold in turn."""
+def prepared(
+    directory: Path, work: Path, train: Training, effort: Effort, chosen: Sequence[int] = range(FOLDS)
+) -> Iterator[Fold]:
+    """Train each fold in turn, or some of them."""
     homes = read_homes(directory)
     fold_of = folds_of(homes)
     meters, profiles, days = (str(write_some(directory, homes, work / "all") / name) for name in FILES)
@@ -244,9 +246,9 @@ def prepared(directory: Path, work: Path, train: Training, effort: Effort) -> It
     everyone, number = by_home(source), np.array([fold_of[meter] for meter in source.days.meters])
     known = read_days(directory)
     contexts = [known.get(iso_day(day)) for day in source.days.dates]
-    for fold in range(FOLDS):
-        chosen = {home: profile for home, profile in homes.items() if fold_of[home] != fold}
-        model = train(write_some(directory, chosen, work / f"fold{fold}"), work / f"run{fold}")
+    for fold in chosen:
+        others = {home: profile for home, profile in homes.items() if fold_of[home] != fold}
+        model = train(write_some(directory, others, work / f"fold{fold}"), work / f"run{fold}")
         rival = independent(everyone.some(np.flatnonzero(number != fold)))
         by = {MODEL: model, MODEL + KNOWN: model, INDEPENDENT: rival}
         draws = {name: Draws(one, everyone.names, effort.draws) for name, one in by.items()}
@@ -329,14 +331,15 @@ def main(train: Training = by_default) -> None:
     parser.add_argument("directory", type=Path, help="meters.parquet, homes.csv, days.csv")
     parser.add_argument("--work", type=Path, default=Path("runs/london"), help="files of the folds, and runs")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--folds", type=int, nargs="*", default=list(range(FOLDS)), help="all four if not given")
     args = parser.parse_args()
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"
-    folds = list(prepared(args.directory, args.work, train, Effort()))
+    folds = list(prepared(args.directory, args.work, train, Effort(), args.folds))
     found = {size: judge(folds, size, Effort()) for size in SIZES}
     took = [json.loads(path.read_text()) for path in sorted(args.work.glob("run*.took.json"))]
     if args.json:
-        about = {"version": compvae.__version__, "torch": torch.__version__, "trainings": took}
+        about = {"version": compvae.__version__, "torch": torch.__version__, "folds": args.folds, "trainings": took}
         args.json.write_text(json.dumps({**about, "found": found}, indent=1) + "\n")
     print(table(found))
 
