@@ -1,6 +1,7 @@
 """Homes in London that training has not seen: peaks, variance, values below zero and energy score, K = 1 to 20.
 
 python benchmarks/london.py DIRECTORY --work runs/london --json benchmarks/results/london_landed.json
+python benchmarks/london.py DIRECTORY --work runs/new --before runs/london   # beside the models of an earlier run
 
 DIRECTORY holds meters.parquet, homes.csv and days.csv: 100 homes of the Low Carbon London trial (UK Power Networks,
 London Datastore), half-hourly, 2013; the single home of profile acorn-u is left out.  Four folds over homes (of each
@@ -41,7 +42,7 @@ from compvae.problems.own import own_data
 FOLDS, SIZES = 4, (1, 5, 10, 20)
 LEFT_OUT = "acorn-u"
 FILES = ("meters.parquet", "homes.csv", "days.csv")
-MODEL, INDEPENDENT, KNOWN = "model", "independent", ", context known"
+MODEL, INDEPENDENT, BEFORE, KNOWN = "model", "independent", "before", ", context known"
 RATIOS = ("P95 peak", "variance")
 FEW = 2000  # over K: draws at least, where there are few compositions
 
@@ -62,7 +63,12 @@ def by_default(data: Path, out: Path) -> Forecaster:
         subprocess.run([*command, "--out", str(out), "--threads", "1", "--seed", "0", "--quiet"], check=True)
         took = {"processor_seconds": _waited_for() - before, "seconds": time.perf_counter() - started}
         out.with_suffix(".took.json").write_text(json.dumps(took))
-    model = compvae.load(out)
+    return loaded(out)
+
+
+def loaded(run: Path) -> Forecaster:
+    """The model of a run."""
+    model = compvae.load(run)
     return lambda parts, n, seed, context: model.sample(parts, n, seed, context)
 
 
@@ -190,13 +196,13 @@ class Draws:
             self._known[key] = found
         return found
 
-    def scores(self, groups: Groups, contexts: Sequence[Context] | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Energy score of each group, kW, (n,), and the draws for all of them, (n m, 48)."""
+    def judged(self, groups: Groups, contexts: Sequence[Context] | None = None) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Energy score of each group, kW, (n,), and the draws for each, (m, 48)."""
         given = contexts or [None] * len(groups.x)
         found = [self.of(counts, one) for counts, one in zip(groups.counts, given, strict=True)]
         pairs = zip(found, groups.x, strict=True)
         score = [float(np.sqrt(((drawn - x) ** 2).sum(1)).mean()) - half for (drawn, half), x in pairs]
-        return np.array(score), np.concatenate([drawn for drawn, _ in found])
+        return np.array(score), [drawn for drawn, _ in found]
 
 
 def moments(x: np.ndarray, size: int) -> dict[str, float]:
@@ -228,16 +234,21 @@ class Fold:
     contexts: list[Context]
     forecasters: dict[str, Draws]
 
-    def judged(self, name: str, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
+    def judged(self, name: str, groups: Groups) -> tuple[np.ndarray, list[np.ndarray]]:
         """Scores and draws of one of the forecasters."""
         told = [self.contexts[day] for day in groups.day] if name.endswith(KNOWN) else None
-        return self.forecasters[name].scores(groups, told)
+        return self.forecasters[name].judged(groups, told)
 
 
 def prepared(
-    directory: Path, work: Path, train: Training, effort: Effort, chosen: Sequence[int] = range(FOLDS)
+    directory: Path,
+    work: Path,
+    train: Training,
+    effort: Effort,
+    chosen: Sequence[int] = range(FOLDS),
+    before: Path | None = None,
 ) -> Iterator[Fold]:
-    """Train each fold in turn, or some of them."""
+    """Train each fold in turn, or some of them.  before: the ``work`` of an earlier run."""
     homes = read_homes(directory)
     fold_of = folds_of(homes)
     meters, profiles, days = (str(write_some(directory, homes, work / "all") / name) for name in FILES)
@@ -251,6 +262,8 @@ def prepared(
         model = train(write_some(directory, others, work / f"fold{fold}"), work / f"run{fold}")
         rival = independent(everyone.some(np.flatnonzero(number != fold)))
         by = {MODEL: model, MODEL + KNOWN: model, INDEPENDENT: rival}
+        if before is not None:
+            by[BEFORE] = by[BEFORE + KNOWN] = loaded(before / f"run{fold}")
         draws = {name: Draws(one, everyone.names, effort.draws) for name, one in by.items()}
         yield Fold(everyone.some(np.flatnonzero(number == fold)), contexts, draws)
 
@@ -272,37 +285,45 @@ def judge(folds: list[Fold], size: int, effort: Effort) -> dict[str, dict[str, f
     for name in folds[0].forecasters:
         judged = [fold.judged(name, groups) for fold, groups in zip(folds, real, strict=True)]
         scores[name] = np.concatenate([score for score, _ in judged])
-        found[name] = {**moments(np.concatenate([draws for _, draws in judged]), size)}
+        found[name] = moments(np.concatenate([one for _, draws in judged for one in draws]), size)
         found[name]["energy score"] = float(scores[name].mean())
     for measure in RATIOS:
         found["real"][f"{measure}, se"] = errors[measure] * found["real"][measure]
         for name in scores:
             ratio = found[name][measure] / found["real"][measure]
             found[name] |= {f"{measure}, ratio": ratio, f"{measure}, ratio, se": errors[measure] * ratio}
-    for name in scores:
-        if name != INDEPENDENT:  # paired, over the same groups; with the context known over groups alone
-            gap = scores[name] - scores[INDEPENDENT]
-            se = errors.get(name, float(gap.std(ddof=1) / len(gap) ** 0.5))
-            found[name] |= {"less independent": float(gap.mean()), "less independent, se": se}
+    for name, rival in rivals_of(
+        list(scores)
+    ):  # paired, over the same groups; with the context known over groups alone
+        gap = scores[name] - scores[rival]
+        se = errors.get(f"{name} less {rival}", float(gap.std(ddof=1) / len(gap) ** 0.5))
+        what = f"less {rival.removesuffix(KNOWN)}"
+        found[name] |= {what: float(gap.mean()), f"{what}, se": se}
     return found
 
 
+def rivals_of(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Who is compared with whom: all with independent sums, a model with that of an earlier run, told as much."""
+    pairs = [(name, INDEPENDENT) for name in names if name != INDEPENDENT]
+    return pairs + [(MODEL + told, BEFORE + told) for told in ("", KNOWN) if BEFORE + told in names]
+
+
 def bootstrap(folds: list[Fold], size: int, effort: Effort) -> dict[str, float]:
-    """Standard errors over homes: relative ones of the real moments, and of each forecaster's score less independent's.
+    """Standard errors over homes: relative ones of the real moments, plain ones of one's score less another's.
 
     With the context known draws differ from day to day, which would take too long: left out.
     """
     random = np.random.default_rng(1000 + size)
-    names = [name for name in folds[0].forecasters if name != INDEPENDENT and not name.endswith(KNOWN)]
-    scored = [*names, INDEPENDENT]
-    values: dict[str, list[float]] = {name: [] for name in (*RATIOS, *names)}
+    scored = [name for name in folds[0].forecasters if not name.endswith(KNOWN)]
+    compared = rivals_of(scored)
+    values: dict[str, list[float]] = {name: [] for name in (*RATIOS, *(f"{a} less {b}" for a, b in compared))}
     for _ in range(effort.resamples):
         again = [fold.homes.some(random.integers(len(fold.homes.kw), size=len(fold.homes.kw))) for fold in folds]
         groups = [homes.groups(effort.groups, size, random) for homes in again]
         found = moments(np.concatenate([one.x for one in groups]), size)
         pairs = list(zip(folds, groups, strict=True))
         score = {name: np.concatenate([fold.judged(name, one)[0] for fold, one in pairs]) for name in scored}
-        found |= {name: float((score[name] - score[INDEPENDENT]).mean()) for name in names}
+        found |= {f"{a} less {b}": float((score[a] - score[b]).mean()) for a, b in compared}
         for name in values:
             values[name].append(found[name])
     return {name: float(np.std(v) / (np.mean(v) if name in RATIOS else 1)) for name, v in values.items()}
@@ -311,12 +332,16 @@ def bootstrap(folds: list[Fold], size: int, effort: Effort) -> dict[str, float]:
 def table(found: Mapping[int, Mapping[str, Mapping[str, float]]]) -> str:
     """All K as Markdown."""
     head = ["K", "of", "P95 peak, kW a home", "over real", "Var(x/K)", "over real", "below 0"]
-    lines = [f"| {' | '.join([*head, 'energy score, kW', 'less independent'])} |", "|---" * 9 + "|"]
+    gaps = [f"less {name}" for name in (INDEPENDENT, BEFORE) if any(name in rows for rows in found.values())]
+    lines = [f"| {' | '.join([*head, 'energy score, kW', *gaps])} |", "|---" * (8 + len(gaps)) + "|"]
     for size, rows in found.items():
         for name, row in rows.items():
             cells = [f"{size}", name, f"{row['P95 peak']:.3f}", _with(row, "P95 peak, ratio"), f"{row['variance']:.4f}"]
             cells += [_with(row, "variance, ratio"), f"{100 * row['below zero']:.3g}%"]
-            cells += [f"{row['energy score']:.4f}" if "energy score" in row else "", _with(row, "less independent", 4)]
+            cells += [
+                f"{row['energy score']:.4f}" if "energy score" in row else "",
+                *(_with(row, gap, 4) for gap in gaps),
+            ]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -332,10 +357,11 @@ def main(train: Training = by_default) -> None:
     parser.add_argument("--work", type=Path, default=Path("runs/london"), help="files of the folds, and runs")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--folds", type=int, nargs="*", default=list(range(FOLDS)), help="all four if not given")
+    parser.add_argument("--before", type=Path, help="the --work of an earlier run, whose models are judged too")
     args = parser.parse_args()
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"
-    folds = list(prepared(args.directory, args.work, train, Effort(), args.folds))
+    folds = list(prepared(args.directory, args.work, train, Effort(), args.folds, args.before))
     found = {size: judge(folds, size, Effort()) for size in SIZES}
     took = [json.loads(path.read_text()) for path in sorted(args.work.glob("run*.took.json"))]
     if args.json:

@@ -130,21 +130,23 @@ def test_groups_are_sums_of_different_homes_on_one_day() -> None:
 
 
 def test_scores_are_energy_scores_and_sums_of_the_truth_pass() -> None:
-    from london import INDEPENDENT, KNOWN, MODEL, Draws, Effort, Fold, Homes, independent, judge, table
+    from london import BEFORE, INDEPENDENT, KNOWN, MODEL, Draws, Effort, Fold, Homes, independent, judge, table
 
     random = np.random.default_rng(0)
     kw = random.gamma(2.0, 0.3, (30, 50, 6)).astype(np.float32)  # independent homes and days
     homes = Homes(kw, np.arange(30) % 2, ("a", "b"))
     draws = Draws(independent(homes), homes.names, 50)
     groups = homes.groups(5, 3, random)
-    scores, drawn = draws.scores(groups)
-    forecast = drawn.reshape(5, -1, 6)
-    assert scores.mean() == pytest.approx(energy_score(forecast, groups.x).value, rel=1e-5)
-    by = {name: Draws(independent(homes), homes.names, 50) for name in (MODEL, MODEL + KNOWN, INDEPENDENT)}
+    scores, drawn = draws.judged(groups)
+    assert scores.mean() == pytest.approx(energy_score(np.stack(drawn), groups.x).value, rel=1e-5)
+    names = (MODEL, MODEL + KNOWN, INDEPENDENT, BEFORE, BEFORE + KNOWN)
+    by = {name: Draws(independent(homes), homes.names, 50) for name in names}
+    by[BEFORE] = Draws(lambda parts, n, seed, context: 2 * independent(homes)(parts, n, seed, context), homes.names, 50)
     found = judge([Fold(homes, [None] * 50, by)], 3, Effort(200, 50, 20))
     for measure, close in (("P95 peak", 0.1), ("variance", 0.15)):
         assert found[MODEL][f"{measure}, ratio"] == pytest.approx(1.0, abs=close)
         assert 0 < found[MODEL][f"{measure}, ratio, se"] < 0.2
     assert found[MODEL]["less independent"] == 0
     assert found[MODEL]["below zero"] == 0
-    assert table({3: found}).count("\n") == 5
+    assert found[MODEL]["less before"] < -4 * found[MODEL]["less before, se"] < 0
+    assert table({3: found}).count("\n") == 7
