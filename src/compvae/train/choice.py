@@ -93,9 +93,7 @@ def choose(
     return best[2], rows
 
 
-def _tried(
-    config: RunConfig, source: Source, unseen: Batch, seconds: float | None
-) -> tuple[Tried, Scores | None]:
+def _tried(config: RunConfig, source: Source, unseen: Batch, seconds: float | None) -> tuple[Tried, Scores | None]:
     """One candidate, trained for its share and scored; what fails says why."""
     try:
         network, steps = _trained(config, source, seconds)

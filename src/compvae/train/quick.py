@@ -35,5 +35,3 @@ def descend(network: Network, source: Source, seed: int, seconds: float | None, 
         step(number, steps)
     network.eval()
     return steps
-
-

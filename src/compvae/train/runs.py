@@ -414,9 +414,7 @@ class _Work:
         budget = _read_json(self.directory / ESTIMATE)
         seconds = 60 * float(budget["minutes"]) if isinstance(budget, dict) else None
         choice = _read_json(self.directory / CHOICE) or []
-        verdict = judge(
-            model, trainer.problem, config.seed, seconds, trainer.state.step, choice, _teller(self.show)
-        )
+        verdict = judge(model, trainer.problem, config.seed, seconds, trainer.state.step, choice, _teller(self.show))
         _write_json(self.directory / VERDICT, verdict.model_dump(mode="json"))
         if self.show:
             print(f"\n{verdict}\n", file=sys.stderr)

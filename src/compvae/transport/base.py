@@ -197,9 +197,7 @@ class Base(nn.Module):
         noise = n @ self.noise.to(n.dtype)
         precision = loadings.mT @ (loadings / noise[..., None])
         inverse = torch.linalg.inv(precision + torch.eye(precision.shape[-1], dtype=n.dtype))
-        return Factorised(
-            loadings, noise, inverse, torch.einsum("bc,ctz->btz", counts, self.shared.to(n.dtype))
-        )
+        return Factorised(loadings, noise, inverse, torch.einsum("bc,ctz->btz", counts, self.shared.to(n.dtype)))
 
     def messages(self, parts: Factorised, residual: Tensor) -> tuple[Tensor, Tensor]:
         """What each whole says of z: precision (B, Z, Z) and precision times mean (B, Z).  residual: (B, T, 1)."""

@@ -59,4 +59,3 @@ def _left(
     share = after / before.clamp(min=1)
     drawn = model.base.draw_terms(share * (before - after), context, noise, name)
     return kinds * share[..., None] + drawn
-

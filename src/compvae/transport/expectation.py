@@ -125,22 +125,16 @@ def _round(base: Base, w: Tensor, counts: Tensor, context: Tensor, groups: Share
             1,
         )
         moments = covariance + mean[:, :, None] * mean[:, None]
-        weights = torch.cat(
-            [n.sqrt().repeat_interleave(rank, 1), counts[rows].repeat_interleave(factors, 1)], 1
-        )
+        weights = torch.cat([n.sqrt().repeat_interleave(rank, 1), counts[rows].repeat_interleave(factors, 1)], 1)
         inverse_size = 1 / counts[rows].sum(1, keepdim=True)
         regressors = mean[:, expanded] * weights
         scaled = weights * inverse_size.sqrt()
         square[:fixed, :fixed] += (design * inverse_size).T @ design
         square[:fixed, fixed:] += (design * inverse_size).T @ regressors
-        square[fixed:, fixed:] += (
-            moments[:, expanded][:, :, expanded] * scaled[:, :, None] * scaled[:, None]
-        ).sum(0)
+        square[fixed:, fixed:] += (moments[:, expanded][:, :, expanded] * scaled[:, :, None] * scaled[:, None]).sum(0)
         product += torch.cat([design, regressors], 1).mul(inverse_size).T @ w[rows]
         loadings = torch.cat([parts.loadings, parts.shared], 2)
-        left = (residual - (loadings @ mean[..., None])[..., 0]).square() + (
-            (loadings @ covariance) * loadings
-        ).sum(2)
+        left = (residual - (loadings @ mean[..., None])[..., 0]).square() + ((loadings @ covariance) * loadings).sum(2)
         share = n[..., None] * base.noise.double() / parts.noise[:, None]  # (B, C + 1, T)
         noise += (share.square() * left[:, None] + share * (1 - share) * parts.noise[:, None]).sum(0)
         seen += n.sum(0)

@@ -63,9 +63,7 @@ class Curve:
 
 
 CURVES: dict[LinkName, Curve] = {
-    "bend": Curve(
-        lambda v: v + torch.log(-torch.expm1(-v)), softplus, lambda v: 1 / -torch.expm1(-v), low=NEAR_ZERO
-    ),
+    "bend": Curve(lambda v: v + torch.log(-torch.expm1(-v)), softplus, lambda v: 1 / -torch.expm1(-v), low=NEAR_ZERO),
     "log": Curve(torch.log, torch.exp, torch.reciprocal, low=NEAR_LIMIT),
     "saturation": Curve(
         lambda v: -torch.log1p(-v), lambda y: -torch.expm1(-y), lambda v: 1 / (1 - v), high=1 - NEAR_LIMIT

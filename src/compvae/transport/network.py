@@ -183,5 +183,3 @@ class Transport(nn.Module):
             given = self.given(parts.rows(rows), None if context is None else context[rows])
             farthest = max(farthest, float(self._standardised(x[rows], given).abs().max()))
         self.reach.fill_(SLACK * farthest)
-
-

@@ -169,7 +169,10 @@ def _ranks(config: TransportConfig, fitted: _Wholes, judged: _Wholes) -> tuple[i
     """Factors of each kind and of z, by the likelihood of unseen wholes under the base."""
     values, kinds = fitted.x.shape[1], config.parts.n_kinds
     most = max(1, min(values, MOST_FACTORS // (kinds + 1)))
-    training, unseen = fitted.at(torch.arange(min(len(fitted.x), FEW_ROWS))), judged.at(torch.arange(min(len(judged.x), SCORED)))
+    training, unseen = (
+        fitted.at(torch.arange(min(len(fitted.x), FEW_ROWS))),
+        judged.at(torch.arange(min(len(judged.x), SCORED))),
+    )
 
     def score(rank: int, factors: int) -> float:
         base, link = _fitted(config.with_changes(rank=rank, factors=factors), training, FEW_ROUNDS)

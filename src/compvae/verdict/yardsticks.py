@@ -57,5 +57,3 @@ def _built(config: TransportConfig, seed: int) -> Transport:
     network = seeded_network(config, seed)
     assert isinstance(network, Transport)
     return network
-
-
