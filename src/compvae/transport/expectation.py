@@ -15,7 +15,7 @@ from torch import Tensor
 from compvae.batch import Shared
 from compvae.transport.base import Base, with_whole
 
-__all__ = ["fit_base"]
+__all__ = ["fit_base", "raise_noise_"]
 
 RIDGE = 1e-6  # relative, for regressors that hardly vary
 SMALLEST = 1e-4  # scale of a value, relative to the largest: values that are constant have one too
@@ -59,6 +59,14 @@ def _match_variance(base: Base, w: Tensor, counts: Tensor, context: Tensor) -> N
     base.noise.mul_(ratio)
     base.loadings.mul_(ratio.sqrt()[:, None])
     base.shared.mul_(ratio.sqrt()[:, None])
+
+
+@torch.no_grad()
+def raise_noise_(base: Base, floor: float) -> None:
+    """d_c at least floor^2 of each kind's variance: where wholes vary in fewer ways than they have values, the map sees
+    noise of one and the same size at both of its ends, and leaves it as it is."""
+    own = base.loadings.square().sum(2) + base.noise
+    base.noise.copy_(torch.maximum(base.noise, floor**2 * own))
 
 
 def _design(counts: Tensor, context: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 
 from compvae.batch import Batch
 from compvae.context import context_size
-from compvae.transport.expectation import fit_base
+from compvae.transport.expectation import fit_base, raise_noise_
 from compvae.transport.network import Transport
 
 __all__ = ["FITTED_ROWS", "start_transport"]
@@ -29,5 +29,6 @@ def start_transport(network: Transport, wholes: Batch) -> Transport:
     y = network.link(x, sizes)
     w = y if config.extensive else y * sizes
     fit_base(network.base, w, counts, told.double(), wholes.shared, rounds, EM_ROWS)
+    raise_noise_(network.base, config.floor)
     network.measure_reach_(wholes.x, wholes.parts, wholes.context)
     return network
