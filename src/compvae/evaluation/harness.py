@@ -22,6 +22,7 @@ from compvae.evaluation.samples import Reference
 from compvae.measures import Measured, bits
 from compvae.measures.measured import mean_of
 from compvae.model import Model
+from compvae.network import CompVAE
 from compvae.problems import Problem
 
 __all__ = ["Truth", "evaluate", "evaluate_samplers", "problem_of"]
@@ -129,7 +130,7 @@ def _inform(result: Evaluation, name: str, sampler: Sampler, problem: Problem, s
         kept = sampler.metrics[:: max(1, len(sampler.metrics) // LINES)]
         result.training[name] = [{key: line[key] for key in TRAINED if key in line} for line in kept]
         sampler = sampler.trained
-    if isinstance(sampler, Model):
+    if isinstance(sampler, Model) and isinstance(sampler.network, CompVAE):  # an invertible model has no such bits
         found = bits(sampler.network, problem, INFORMATION, seed)
         _add(result, name, None, {"bits in w": [Judged(found.w)], "bits in z": [Judged(found.z)]})
 

@@ -18,6 +18,7 @@ from compvae.evaluation.unseen import INDEPENDENT, KNOWN, REAL, UNSEEN_HOMES, Se
 from compvae.figures import unseen as draw
 from compvae.measures import pit
 from compvae.model import Model
+from compvae.network import CompVAE
 from compvae.planning import Scale, fan, scale_of
 from compvae.problems.meters import MeterGroups
 from compvae.problems.own import OwnData
@@ -186,7 +187,8 @@ def _exhibits(subject: OwnSubject, rows: Sequence[Row], seed: int) -> Iterator[E
     yield from _by_size(rows, scale)
     if scale is not None:
         yield from load_exhibits(model, seed)
-    yield live_exhibit(model, source, seed)
+    if isinstance(model.network, CompVAE):
+        yield live_exhibit(model.network, source, seed)
     if any(line.get("bound") is not None for line in subject.lines):
         yield training_exhibit(subject.lines)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from compvae.verdict.scores import Scores
 
-__all__ = ["GAUSSIAN", "FLOW", "Verdict", "VerdictRow", "make_verdict"]
+__all__ = ["FLOW", "GAUSSIAN", "Verdict", "VerdictRow", "make_verdict", "out_of_range"]
 
 GAUSSIAN, FLOW = "Gaussian with the data's moments", "flow on the counts"
 BEYOND_DOUBT = 2.0  # standard errors
@@ -24,8 +24,8 @@ class VerdictRow(BaseModel):
     """One sampler on the held-out wholes.
 
     energy, se: mean energy score and its standard error.  worse, worse_se: its energy score less the model's, paired.
-    coverage: share of values within 90% intervals.  spread: variance of draws over the real one.  above: share of wholes
-    whose largest value exceeds the drawn P95; 5% is right.
+    coverage: share of values within 90% intervals.  spread: variance of draws over the real one.  above: share of
+    wholes whose largest value exceeds the drawn P95; 5% is right.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -91,13 +91,13 @@ def make_verdict(
         listed = "; ".join(f"{kind}: {why}" for kind, why in list(undetermined.items())[:5])
         more = f" and {len(undetermined) - 5} more" if len(undetermined) > 5 else ""
         sentences.append(
-            f"Edits and the shared factor of these kinds are not determined by the data ({listed}{more}): what belongs to "
-            f"the part and what to the whole cannot be told apart."
+            f"Edits and the shared factor of these kinds are not determined by the data ({listed}{more}): what belongs "
+            f"to the part and what to the whole cannot be told apart."
         )
     if whitened is not None and not SHARP[0] <= whitened <= SHARP[1]:
         sentences.append(
-            f"Log-likelihoods are rough: held-out wholes taken back to the base have {whitened:.2f} of the variance they "
-            f"should have (1 is right), as happens where wholes vary in fewer ways than they have values."
+            f"Log-likelihoods are rough: held-out wholes taken back to the base have {whitened:.2f} of the variance "
+            f"they should have (1 is right), as happens where wholes vary in fewer ways than they have values."
         )
     return Verdict(
         wholes=len(own.energy), sentences=sentences, rows=rows, lost=lost, choice=[dict(row) for row in choice]
@@ -129,12 +129,13 @@ def _against(rows: Sequence[VerdictRow], lost: bool) -> str:
     beside = "; ".join(clauses) or "no yardstick could be fitted"
     start = "This model has failed: on" if lost else "On"
     end = (
-        ". Do not use its samples: give it more wholes or more minutes, or look for wholes and parts that do not belong "
-        "together."
+        ". Do not use its samples: give it more wholes or more minutes, or look for wholes and parts that do not "
+        "belong together."
         if lost
         else "."
     )
-    return f"{start} wholes that training did not see, its samples score {own.energy:.4g} (energy score, lower is better): {beside}{end}"
+    score = f"{own.energy:.4g} (energy score, lower is better)"
+    return f"{start} wholes that training did not see, its samples score {score}: {beside}{end}"
 
 
 def _calibration(own: VerdictRow) -> str:
@@ -145,8 +146,8 @@ def _calibration(own: VerdictRow) -> str:
         notes.append("samples vary too " + ("little" if own.spread < 0.8 else "much"))
     judged = "; ".join(notes) or "both as they should be"
     return (
-        f"Its 90% intervals hold {own.coverage:.0%} of the values and its samples vary {own.spread:.2f} times as much as the "
-        f"wholes do ({judged}); {own.above:.1%} of the wholes have a peak above its P95 (5% is right)."
+        f"Its 90% intervals hold {own.coverage:.0%} of the values and its samples vary {own.spread:.2f} times as much "
+        f"as the wholes do ({judged}); {own.above:.1%} of the wholes have a peak above its P95 (5% is right)."
     )
 
 
