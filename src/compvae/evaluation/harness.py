@@ -52,9 +52,16 @@ class Truth:
 
 def problem_of(model: Model) -> Problem:
     """The problem a model was trained on, whose truth it is judged by."""
-    if model.provenance.problem is None:
-        raise ConfigError("this model was trained on data whose truth is not known; only built-in problems have one")
-    return problems.get(model.provenance.problem, **dict(model.provenance.settings))
+    about = model.provenance
+    if about.problem is None:
+        raise ConfigError("this model was trained on data whose truth is not known; only problems have one")
+    if about.problem not in problems.PROBLEMS:
+        module = about.notes.get("registered by", "the module that registers it")
+        raise ConfigError(
+            f"this model was trained on the problem {about.problem!r}, which is not registered here: import {module} "
+            f"first (compvae evaluate and report: --import MODULE)"
+        )
+    return problems.get(about.problem, **dict(about.settings))
 
 
 def evaluate(

@@ -13,6 +13,7 @@ from compvae.measures.information import LIVE
 from compvae.model import Model
 from compvae.network import CompVAE
 from compvae.problems import Problem
+from compvae.problems.colours import Colours
 from compvae.problems.source import Source
 from compvae.report.curves import curve_exhibits
 from compvae.report.exhibit import Exhibit
@@ -30,8 +31,11 @@ def exhibits(
     """All figures.  lines: of metrics.jsonl, where the model comes from a run."""
     if named(found.measures, "relED"):
         yield _by_size(found.measures, problem)
-    yield from (image_exhibits if len(problem.shape) > 1 else curve_exhibits)(model, problem, seed)
-    if len(problem.shape) == 1:
+    if isinstance(problem, Colours):
+        yield from image_exhibits(model, problem, seed)
+    elif len(problem.shape) == 1:
+        yield from curve_exhibits(model, problem, seed)
+    if len(problem.shape) == 1 and problem.schema.countable:
         yield from load_exhibits(model, seed)
     if isinstance(model.network, CompVAE):
         yield live_exhibit(model.network, problem, seed)

@@ -16,6 +16,7 @@ from compvae.evaluation.rows import Evaluation, Row, named, split
 from compvae.model import Model
 from compvae.problems import Problem
 from compvae.report.claims import number
+from compvae.storage import VERDICT, WARNING
 from compvae.train.observers import read_metrics
 from compvae.transport.config import TransportConfig
 
@@ -43,9 +44,9 @@ class Subject:
     lines: list[dict[str, Any]]
 
     @classmethod
-    def of(cls, name: str) -> Subject:
+    def of(cls, name: str, model: Model | None = None) -> Subject:
         """A shipped model by name, a run, or a model directory (also the one inside a run)."""
-        model = load(name)
+        model = load(name) if model is None else model
         path = Path(name)
         metrics = [place / "metrics.jsonl" for place in (path, path.parent) if (place / "model").is_dir()]
         lines = read_metrics(metrics[0]) if metrics else []
@@ -89,7 +90,7 @@ def model_facts(model: Model, trained: int, lines: Sequence[Mapping[str, Any]]) 
         ("trained on", f"K up to {trained}"),
         *(_transport_facts(config) if isinstance(config, TransportConfig) else _structured_facts(config)),
         ("parameters", f"{parameters:,}"),
-        *model.provenance.notes.items(),
+        *((name, note) for name, note in model.provenance.notes.items() if name not in (VERDICT, WARNING)),
         ("training time", "" if seconds is None else f"{seconds:.0f} s"),
         ("compvae", compvae.__version__),
     ]  # fmt: skip

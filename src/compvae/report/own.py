@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compvae.api import load
 from compvae.errors import DataFileError
 from compvae.evaluation.rows import MODEL, Evaluation, Row
 from compvae.evaluation.unseen import INDEPENDENT, KNOWN, REAL, UNSEEN_HOMES, Setting, by_model, peaks_of
@@ -31,6 +30,7 @@ from compvae.report.measures import MEANINGS
 from compvae.report.render import render
 from compvae.train.observers import read_metrics
 from compvae.train.runs import data_of
+from compvae.verdict.verdict import Verdict
 
 __all__ = ["OwnSubject", "own_report"]
 
@@ -54,10 +54,10 @@ class OwnSubject:
     lines: list[dict[str, Any]]
 
     @classmethod
-    def of(cls, name: str) -> OwnSubject:
+    def of(cls, name: str, model: Model) -> OwnSubject:
         """A run, or the model directory inside it; its data must still be where it was."""
         directory, data, source = data_of(name)
-        return cls(name, load(name), directory, data, source, read_metrics(directory / "metrics.jsonl"))
+        return cls(name, model, directory, data, source, read_metrics(directory / "metrics.jsonl"))
 
     @property
     def kind(self) -> str:
@@ -94,6 +94,7 @@ def own_report(subject: OwnSubject, found: Evaluation, quick: bool, seed: int, e
         facts=model_facts(subject.model, subject.source.max_parts, subject.lines),
         commands=[*_training_command(subject), *report_commands(subject.name, quick, seed, evaluation, found)],
         quick=quick or bool(found.about.get("quick")),
+        verdict=Verdict.read(subject.directory),
     )
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
+from compvae.errors import DataFileError
 from compvae.verdict.scores import Scores
 
-__all__ = ["FLOW", "GAUSSIAN", "Verdict", "VerdictRow", "make_verdict", "out_of_range"]
+__all__ = ["FLOW", "GAUSSIAN", "VERDICT_FILE", "Verdict", "VerdictRow", "make_verdict", "out_of_range"]
 
+VERDICT_FILE = "verdict.json"  # in the directory of a run
 GAUSSIAN, FLOW = "Gaussian with the data's moments", "flow on the counts"
 BEYOND_DOUBT = 2.0  # standard errors
 OUT_OF_RANGE = 10.0  # times the data's range
@@ -64,6 +68,18 @@ class Verdict(BaseModel):
                 f"{row.name:34} {energy:>20} {worse:>20} {row.coverage:>10.0%} {row.spread:>7.2f} {row.above:>9.1%}"
             )
         return "\n".join(lines)
+
+    @classmethod
+    def read(cls, directory: str | os.PathLike[str]) -> Verdict | None:
+        """That of a run, or of the run a model directory lies in; None where there is none."""
+        place = Path(directory)
+        for path in (place / VERDICT_FILE, place.parent / VERDICT_FILE):
+            if path.is_file() and (path.parent / "model").is_dir():
+                try:
+                    return cls.model_validate_json(path.read_bytes())
+                except (OSError, ValueError):
+                    raise DataFileError(f"{path} is not the verdict of a run; the file is damaged") from None
+        return None
 
     @property
     def warning(self) -> str:
@@ -121,11 +137,11 @@ def _against(rows: Sequence[VerdictRow], lost: bool) -> str:
     """The first sentence: better, worse or like each yardstick."""
     own, clauses = rows[0], []
     for row in rows[1:]:
-        share = abs(row.worse) / max(own.energy, 1e-30)
+        share = abs(row.worse) / max(row.energy, 1e-30)
         if abs(row.worse) <= BEYOND_DOUBT * row.worse_se:
             clauses.append(f"as good as the {row.name}")
         else:
-            clauses.append(f"{share:.1%} {'better' if row.worse > 0 else 'worse'} than the {row.name}")
+            clauses.append(f"{share:.1%} {'lower' if row.worse > 0 else 'higher'} than the {row.name}")
     beside = "; ".join(clauses) or "no yardstick could be fitted"
     start = "This model has failed: on" if lost else "On"
     end = (
