@@ -24,7 +24,7 @@ from compvae.composing.generation import generate
 from compvae.distributions import Normal
 from compvae.inference import infer
 from compvae.measures import rel_ed
-from compvae.network import CompVAE
+from compvae.network import CompVAE, structured
 from compvae.noise import Noise
 from train_small import repeated
 
@@ -105,7 +105,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    model, problem = compvae.load(args.model).network, problems.get("colours")
+    model, problem = structured(compvae.load(args.model).network), problems.get("colours")
     model.train()  # q looks at some of the pixels, as in training
     head = PixelHead()
     optimiser = torch.optim.Adam(head.parameters(), 2e-3)

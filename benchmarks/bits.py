@@ -20,7 +20,7 @@ from compvae.baselines import Budget, Paper
 from compvae.baselines.paper import parameters_of
 from compvae.evaluation import problem_of
 from compvae.measures import bits
-from compvae.network import CompVAE
+from compvae.network import CompVAE, structured
 from compvae.noise import Noise
 from compvae.problems import Problem
 
@@ -31,7 +31,7 @@ WHOLES = 256
 def trained(problem: Problem, minutes: float, seed: int) -> CompVAE:
     """The paper's configuration, with a table of its bits along training."""
     paper = Paper(problem, 0).fit(Budget(minutes=minutes, seed=seed))
-    network = paper.trained.network
+    network = structured(paper.trained.network)
     print(f"{problem.name}: {parameters_of(network):,} parameters, {paper.metrics[-1]['step']} steps")
     print("| step | bits in w | bits in z | bound, nats |\n|---|---|---|---|")
     for line in paper.metrics[:: max(1, len(paper.metrics) // LINES)]:
@@ -59,7 +59,7 @@ def main() -> None:
     torch.set_num_threads(1)
     if args.model:
         model = compvae.load(args.model)
-        fresh(model.network, problem_of(model), args.seed)
+        fresh(structured(model.network), problem_of(model), args.seed)
     else:
         problem = problems.get(args.problem)
         fresh(trained(problem, args.minutes, args.seed), problem, args.seed)

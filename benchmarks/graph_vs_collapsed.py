@@ -29,7 +29,7 @@ POSTERIORS = {
 
 
 def config_of(name: str) -> ModelConfig:
-    small = presets.preset(problems.get("sines"), "small")
+    small = presets.structured_preset(problems.get("sines"), "small")
     return small.model_copy(update={"posterior": POSTERIORS[name]})
 
 

@@ -17,6 +17,7 @@ from compvae.extras import need
 from compvae.inference import infer
 from compvae.measures import rel_ed
 from compvae.model import Model
+from compvae.network import structured
 from compvae.noise import Noise
 from compvae.problems.base import Problem
 from households_totals import Effort, unknown
@@ -41,7 +42,7 @@ def means_of_z(model: Model, x: np.ndarray, parts: Parts) -> np.ndarray:
     for start in range(0, len(x), TILE):
         some = torch.from_numpy(x[start : start + TILE])
         batch = Batch(some, repeat(one, len(some)), unknown(model, len(some)))
-        z = infer(model.network, batch, Noise(0, torch.arange(start, start + len(batch)))).z
+        z = infer(structured(model.network), batch, Noise(0, torch.arange(start, start + len(batch)))).z
         assert z is not None, "this model has no z"
         found.append(z.q.mean)
     return torch.cat(found).numpy().astype(np.float64)

@@ -16,6 +16,7 @@ from compvae.batch import collate, repeat
 from compvae.context import encode_context
 from compvae.measures import rel_ed
 from compvae.model import Model
+from compvae.network import structured
 from compvae.noise import Noise
 from compvae.planning import daily_peaks, quantile
 from compvae.problems.base import Problem
@@ -170,7 +171,7 @@ def together(a: np.ndarray, b: np.ndarray) -> float:
 @torch.no_grad()
 def two_homes(model: Model, first: str, second: str, n: int) -> list[np.ndarray]:
     """Two homes of the model that have one z, (n, 48) each, with noise of their own."""
-    network, out = model.network, []
+    network, out = structured(model.network), []
     tiles = torch.arange(n).split(1000)
     for index, name in enumerate((first, second)):
         one, pieces = collate([model.parts.parse({name: 1})]), []

@@ -24,7 +24,7 @@ from compvae.batch import Batch, PaddedParts
 from compvae.composing.generation import generate
 from compvae.inference import infer
 from compvae.measures import edit_ratio, rel_ed
-from compvae.network import CompVAE
+from compvae.network import CompVAE, structured
 from compvae.noise import Noise
 from compvae.problems import Problem
 
@@ -95,11 +95,11 @@ def main() -> None:
     problem = problems.get(args.problem)
     start = time.perf_counter()
     if args.model:
-        model = compvae.load(args.model).network
+        model = structured(compvae.load(args.model).network)
     else:
         out = Path(args.out or tempfile.mkdtemp()) / f"{args.problem}-{args.seed}"
         run = compvae.fit(args.problem, out=out, steps=args.steps, seed=args.seed, threads=args.threads, show=True)
-        model = run.model.network
+        model = structured(run.model.network)
     print(json.dumps({"command": vars(args), "train_seconds": round(time.perf_counter() - start)}), flush=True)
     for size in SIZES[problem.name]:
         value, error = generation(model, problem, size, args.n, 8)

@@ -23,20 +23,23 @@ scale prior.base prior.mixture prior.table prior.network prior.given_sum prior.g
 posterior.climbing posterior.factor posterior.base posterior.collapsed posterior.graph posterior.per_part
 posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
+transport transport.config transport.link transport.base transport.expectation transport.field transport.flow
+transport.network transport.starting transport.structure transport.editing
 network inference objective
 fitting fitting.calibration fitting.start fitting.seen fitting.shaping fitting.ending
 composing composing.walks composing.generation composing.live composing.history composing.editing composing.held
-composing.composition
+composing.wholes composing.composition
 tails.events tails.simulator tails.base tails.rejection tails.subset tails.pareto tails.proposal tails.importance
 tails presets
 measures.measured measures.moments measures.energy measures.ks measures.edits measures.recovery measures.classifier
 measures.tails measures.resampling measures.fitting measures.curves measures.images measures.information measures
-storage model
+storage parts_distribution model
 planning.quantities planning.curves planning.daily planning.exceeding planning.diversity planning.changes
 planning.scales planning.plan planning.answers planning
 figures.style figures.curves figures.images figures.loads figures.unseen figures.numbers figures
-train train.schedule train.signals train.engine train.step train.checkpoint train.settings train.watch train.loop
-train.budget train.observers train.runs api
+train train.schedule train.signals train.engine train.step train.quick
+verdict verdict.scores verdict.verdict verdict.yardsticks verdict.judge
+train.checkpoint train.settings train.watch train.loop train.budget train.choice train.observers train.runs api
 baselines.base baselines.inputs baselines.learned baselines.independent baselines.gaussian baselines.cvae
 baselines.flow baselines.matching baselines.paper baselines
 bench.timing bench.memory bench.rows bench.training bench.sampling bench.inference bench.startup bench

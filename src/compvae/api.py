@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from compvae.errors import UnknownModelError
 from compvae.model import Model
+from compvae.storage import WARNING
 from compvae.train.observers import read_metrics
 from compvae.train.runs import train_run
+from compvae.verdict.verdict import Verdict
 
 __all__ = ["Run", "fit", "load", "shipped"]
 
@@ -19,16 +22,21 @@ SHIPPED = Path(__file__).parent / "models"
 
 @dataclass(frozen=True)
 class Run:
-    """A finished training run.  metrics: the lines of metrics.jsonl."""
+    """A finished training run.
+
+    metrics: the lines of metrics.jsonl.  verdict: how good the model is on what was held out, beside yardsticks; str()
+    is what the command prints; None where the run was not judged (a structured model of a built-in problem).
+    """
 
     model: Model
     metrics: list[dict[str, Any]]
     directory: Path
+    verdict: Verdict | None = None
 
 
 def fit(
     problem: str | os.PathLike[str],
-    preset: str = "small",
+    preset: str | None = None,
     out: str | os.PathLike[str] = "runs/mine",
     steps: int | None = None,
     seed: int = 0,
@@ -41,8 +49,10 @@ def fit(
 ) -> Run:
     """Train a preset on a problem; ``options`` are fields of the run or its recipe (batch, rate, devices, ...).
 
-    problem: a built-in one by name; a file of meter readings, with profiles (a table ``meter, profile`` or "auto:4")
-    and context (a table ``date, ...``); or a directory of wholes and parts.
+    problem: a built-in or registered one by name; a file of meter readings, with profiles (a table ``meter, profile``
+    or "auto:4") and context (a table ``date, ...``); or a directory of wholes and parts.
+    preset: None means "small" for a built-in problem and "auto" for any other: every preset that suits is tried on a
+    share of the budget, and the best on held-out wholes is trained.
     A directory that is not empty needs resume=True.  A signal saves the run, then KeyboardInterrupt is raised.
     """
     paths = {"problem": problem, "profiles": profiles, "context": context}
@@ -53,7 +63,9 @@ def fit(
         raise KeyboardInterrupt(
             f"stopped by signal {outcome.stopped} after step {outcome.steps}; resume with resume=True"
         )
-    return Run(load(outcome.directory), read_metrics(outcome.directory / "metrics.jsonl"), outcome.directory)
+    place = outcome.directory
+    model = _read(place) if show else load(place)  # shown, the verdict has said what a warning would
+    return Run(model, read_metrics(place / "metrics.jsonl"), place, Verdict.read(place))
 
 
 def shipped() -> list[str]:
@@ -64,7 +76,18 @@ def shipped() -> list[str]:
 
 
 def load(name: str | os.PathLike[str]) -> Model:
-    """A shipped name first ("sines"), else a run or model directory ("./sines", "runs/mine")."""
+    """A shipped name first ("sines"), else a run or model directory ("./sines", "runs/mine").
+
+    A model that lost to a Gaussian with the data's moments when its run was judged says so, in one line on stderr.
+    """
+    model = _read(name)
+    warning = " ".join(model.provenance.notes.get(WARNING, "").split())
+    if warning:
+        print(f"compvae: {name}: {warning}", file=sys.stderr)
+    return model
+
+
+def _read(name: str | os.PathLike[str]) -> Model:
     if isinstance(name, str) and name in shipped():
         return Model.load(SHIPPED / name)
     if not isinstance(name, str | os.PathLike):

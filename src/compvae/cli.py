@@ -16,7 +16,7 @@ from compvae.commands.data import data
 from compvae.commands.evaluate import evaluate
 from compvae.commands.generating import sample, tail
 from compvae.commands.observing import edit, infer
-from compvae.commands.options import AsJson, NoSeed, tell
+from compvae.commands.options import AsJson, Imported, NoSeed, import_modules, tell
 from compvae.commands.plan import plan
 from compvae.commands.report import report
 from compvae.commands.serve import serve
@@ -41,6 +41,12 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich takes as long to import as all the rest of --help
+)
+
+
+PRESET_HELP = (
+    "auto (the default for own data: what suits is tried, the best on held-out wholes is trained), transport "
+    "(invertible), small (structured; the default for built-in problems), sums, or paper (layer for layer)."
 )
 
 
@@ -91,7 +97,7 @@ def train(
     ] = None,
     context: Annotated[str | None, typer.Option(help="Table date, <columns>, for meter readings.")] = None,
     out: Annotated[Path, typer.Option(help="Directory of the run.")] = Path("runs/mine"),
-    preset: Annotated[str | None, typer.Option(help="small (minutes on two cores) or paper (layer for layer).")] = None,
+    preset: Annotated[str | None, typer.Option(help=PRESET_HELP)] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps; the preset has a default.")] = None,
     minutes: Annotated[
         float | None, typer.Option(min=0.01, help="Of the whole run; turned into steps by a measurement, once.")
@@ -115,9 +121,12 @@ def train(
         bool, typer.Option("--dry-run", help="Build, do a little of everything, say sizes and time; write nothing.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    imported: Imported = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a model on a problem, or on own data; interrupted, it saves and can be resumed exactly.
+
+    A run of own data ends with a verdict: how good the model is on what was held out, beside yardsticks.
 
     compvae train sines --out runs/sines; compvae train meters.csv --profiles homes.csv --context days.csv; compvae
     train DIRECTORY with wholes and parts.
@@ -126,6 +135,9 @@ def train(
 
     from compvae.train.runs import estimate, outcome_dict, train_run
     from compvae.train.settings import read_options
+    from compvae.verdict.verdict import Verdict
+
+    import_modules(imported)
 
     flags = {
         "problem": problem, "profiles": profiles, "context": context, "preset": preset,
@@ -153,7 +165,10 @@ def train(
         print(outcome.message, file=sys.stderr)
     skipped = f", {outcome.skipped} steps skipped as not finite" if outcome.skipped else ""
     ended = f"stopped by signal {outcome.stopped}, saved" if outcome.stopped else f"the model is in {out / 'model'}"
-    tell(outcome_dict(outcome), f"{outcome.steps} steps done{skipped}; {ended}", as_json)
+    verdict = None if outcome.stopped else Verdict.read(out)
+    if quiet and verdict is not None and not as_json:
+        print(f"{verdict}\n", file=sys.stderr)
+    tell(outcome_dict(outcome, verdict), f"{outcome.steps} steps done{skipped}; {ended}", as_json)
     if outcome.stopped:
         raise typer.Exit(128 + outcome.stopped)
 

@@ -16,6 +16,7 @@ from compvae.config import ModelConfig
 from compvae.context import context_size
 from compvae.decoder import build_decoder
 from compvae.distributions import Normal
+from compvae.errors import ConfigError
 from compvae.noise import NormalSource
 from compvae.posterior import build_posterior
 from compvae.prior import ZPrior, build_prior, members_of
@@ -24,7 +25,7 @@ from compvae.scale import beside, size_scale
 from compvae.transport.config import AnyModelConfig, TransportConfig
 from compvae.transport.network import Transport
 
-__all__ = ["CompVAE", "Network", "build_network", "seeded_network", "unfilled_network"]
+__all__ = ["CompVAE", "Network", "build_network", "seeded_network", "structured", "unfilled_network"]
 
 
 class _Unfilled(TorchFunctionMode):
@@ -101,6 +102,13 @@ def _told(context: Tensor | None, like: Tensor) -> Tensor:
 
 
 Network = CompVAE | Transport
+
+
+def structured(network: Network, what: str = "this") -> CompVAE:
+    """The network, which must have a decoder and latents of parts.  what: needs them, for the sentence that says so."""
+    if not isinstance(network, CompVAE):
+        raise ConfigError(f"{what} needs a structured model (preset small, sums or paper), got an invertible one")
+    return network
 
 
 def build_network(config: AnyModelConfig) -> Network:

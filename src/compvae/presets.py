@@ -1,4 +1,5 @@
-"""Configurations by name: ``paper`` (the paper's tables), ``small`` (structured, minutes on two cores), ``transport``."""
+"""Configurations by name: ``paper`` (the paper's tables), ``small`` (structured, minutes on two cores), ``transport``
+(invertible)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from compvae.errors import ConfigError
 from compvae.problems.source import Source
 from compvae.transport.config import AnyModelConfig, TransportConfig
 
-__all__ = ["AUTO", "PRESETS", "default_preset", "family", "first_of", "preset", "presets_of"]
+__all__ = ["AUTO", "PRESETS", "default_preset", "family", "first_of", "preset", "presets_of", "structured_preset"]
 
 AUTO = "auto"  # the preset that is chosen among all that suit
 
@@ -199,6 +200,14 @@ def default_preset(problem: Source) -> str:
 def first_of(problem: Source) -> str:
     """The preset that a choice starts from: the invertible model, where it suits."""
     return "transport" if problem.schema.countable else "small"
+
+
+def structured_preset(problem: Source, name: str) -> ModelConfig:
+    """The configuration of that name, which must be of a structured model."""
+    config = preset(problem, name)
+    if not isinstance(config, ModelConfig):
+        raise ConfigError(f"preset {name!r} is an invertible model; this needs a structured one, such as small")
+    return config
 
 
 def preset(problem: Source, name: str) -> AnyModelConfig:

@@ -25,10 +25,11 @@ from compvae.files import reason, sha256_of, stage_directory, sync_directory
 from compvae.network import Network, unfilled_network
 from compvae.transport.config import AnyModelConfig, TransportConfig, model_config_from
 
-__all__ = ["FORMAT_VERSION", "Provenance", "load_network", "save_network"]
+__all__ = ["FORMAT_VERSION", "VERDICT", "WARNING", "Provenance", "load_network", "save_network"]
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+VERDICT, WARNING = "verdict", "warning"  # notes of a run that was judged: the whole text, and one line if it lost
 MAX_CONFIG_BYTES = 16 * 1024 * 1024
 
 
@@ -36,7 +37,7 @@ MAX_CONFIG_BYTES = 16 * 1024 * 1024
 class Provenance:
     """Where a model comes from.
 
-    problem: name of the built-in problem it was trained on, with its settings; None for other data.
+    problem: name of the built-in or registered problem it was trained on, with its settings; None for other data.
     notes: anything worth telling (command, seed, steps, minutes), shown in the card.
     """
 
@@ -196,16 +197,24 @@ def _card(network: Network, provenance: Provenance) -> str:
         ("x", f"shape {tuple(config.shape)}"),
         _form(config),
         ("numbers stored", f"{parameters:,}"),
-        *provenance.notes.items(),
+        *((name, value) for name, value in provenance.notes.items() if name not in (VERDICT, WARNING)),
     ]
+    verdict = provenance.notes.get(VERDICT, "").strip()
+    judged = f"## Verdict\n\n{_quoted(verdict)}\n" if verdict else ""
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
     return (
         "# A compvae model\n\n"
         "A programmable generative model: it samples x from p(x | parts) and infers the parts of an x.\n\n"
-        f"| | |\n|---|---|\n{table}\n\n"
+        f"| | |\n|---|---|\n{table}\n\n{judged}"
         '```python\nimport compvae\n\nmodel = compvae.load("path/to/this/directory")\n```\n\n'
         "Samples are only as good as the training range they were judged in; measure relED before relying on them.\n"
     )
+
+
+def _quoted(verdict: str) -> str:
+    """The sentences as they are, the table below them with its columns kept."""
+    sentences, _, table = verdict.partition("\n\n")
+    return f"{sentences}\n\n```text\n{table}\n```\n" if table else f"{sentences}\n"
 
 
 def _form(config: AnyModelConfig) -> tuple[str, str]:

@@ -28,7 +28,7 @@ from compvae.config import (
 )
 from compvae.errors import ConfigError
 from compvae.model import Model
-from compvae.network import CompVAE, unfilled_network
+from compvae.network import unfilled_network
 from compvae.problems import Problem
 from compvae.train.loop import Trainer
 from compvae.train.settings import RunConfig, resolve

@@ -18,6 +18,7 @@ from compvae.bench.memory import allocated
 from compvae.bench.rows import Row, Scope, rows_of
 from compvae.composing.generation import TILE, generate
 from compvae.model import Model
+from compvae.network import structured
 from compvae.noise import Noise
 
 __all__ = ["bare", "sampling", "shared_out"]
@@ -37,13 +38,14 @@ def shared_out(model: Model, size: int) -> dict[str, int]:
 def bare(model: Model, parts: dict[str, int], n: int) -> Callable[[], object]:
     """n wholes through the decoder's network alone, tile by tile."""
     tile = repeat(collate([model.parts.parse(parts).canonical()]), TILE)
-    made = generate(model.network, tile, Noise(0, TILE))
+    network = structured(model.network, "timing the decoder alone")
+    made = generate(network, tile, Noise(0, TILE))
     tiles = -(-n // TILE)
 
     @torch.no_grad()
     def run() -> object:
         for _ in range(tiles):
-            model.network.decoder(made.code, tile, made.z, None)
+            network.decoder(made.code, tile, made.z, None)
         return None
 
     return run

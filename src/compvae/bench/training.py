@@ -44,7 +44,7 @@ JOINT = LinkedConfig(features=128, width=256, blocks=2, floor=0.02)  # theory no
 
 def configured(kind: Kind, preset: str = "small", width: int = 256) -> ModelConfig:
     """The preset of `sines` with this posterior; at ``small`` with the joint link, as wide as the posterior."""
-    config = presets.preset(problems.get("sines"), preset)
+    config = presets.structured_preset(problems.get("sines"), preset)
     if preset == "paper":
         if kind == "graph":
             return config

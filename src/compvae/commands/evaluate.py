@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from compvae.commands.options import AsJson, ModelName, Seed
+from compvae.commands.options import AsJson, Imported, ModelName, Seed, import_modules
 from compvae.errors import CompVAEError, ConfigError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def evaluate(
     seed: Seed = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Little of everything: shows that all works.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    imported: Imported = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a model against the truth, or on what its run held out of own data; interrupted, it says what it has."""
@@ -54,6 +55,7 @@ def evaluate(
     from compvae.evaluation import Evaluation
     from compvae.train.signals import Signals
 
+    import_modules(imported)
     loaded, asked = load(model), _Asked(against, minutes, n, compositions, _numbers(sizes), seed, quick)
     own = loaded.provenance.problem is None
     name, measure = _on_held_out(model, loaded, asked) if own else _on_truth(loaded, asked)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from compvae.errors import ConfigError
 
 if TYPE_CHECKING:
     from compvae.model import Model
@@ -16,8 +20,9 @@ if TYPE_CHECKING:
     from compvae.texts import Compositions
 
 __all__ = [
-    "FORMS", "AddedText", "AsJson", "ContextText", "DataFile", "ModelName", "NoSeed", "Noise", "OutFile", "PartsText",
-    "RemovedText", "Seed", "ShowProgress", "context_of", "load_model", "parts_json", "parts_of", "tell",
+    "FORMS", "AddedText", "AsJson", "ContextText", "DataFile", "Imported", "ModelName", "NoSeed", "Noise", "OutFile",
+    "PartsText", "RemovedText", "Seed", "ShowProgress", "context_of", "import_modules", "load_model", "parts_json",
+    "parts_of", "tell",
 ]  # fmt: skip
 
 FORMS = "name:count,..., JSON, or a .csv or .json file"
@@ -42,6 +47,22 @@ Noise = Annotated[bool, typer.Option("--noise/--no-noise", help="With or without
 Seed = Annotated[int, typer.Option(callback=_checked_seed, help="Decides everything random.")]
 NoSeed = Annotated[int, typer.Option("--seed", callback=_checked_seed, help="As every command has it; not used here.")]
 ShowProgress = Annotated[bool, typer.Option("--progress", help="Tell how far it is, also without a terminal.")]
+
+Imported = Annotated[
+    list[str] | None, typer.Option("--import", metavar="MODULE", help="Python module that registers a problem.")
+]
+
+
+def import_modules(names: list[str] | None) -> None:
+    """Import the modules that register problems; they are found as ``python`` finds them, also in this directory."""
+    here = str(Path.cwd())
+    if names and here not in sys.path:
+        sys.path.insert(0, here)
+    for name in names or ():
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise ConfigError(f"--import {name}: {error}; modules are found here and by PYTHONPATH") from None
 
 
 def load_model(name: str, out: Path | None) -> Model:

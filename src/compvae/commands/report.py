@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from compvae.commands.options import AsJson, ModelName, Seed
+from compvae.commands.options import AsJson, Imported, ModelName, Seed, import_modules
 
 __all__ = ["report"]
 
@@ -22,10 +22,12 @@ def report(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few samples: soon there, large errors.")] = False,
     seed: Seed = 0,
+    imported: Imported = None,
     as_json: AsJson = False,
 ) -> None:
     """Write one page that shows how good a model is: claims, measures, figures; it needs no network."""
     from compvae.report import write_report
 
+    import_modules(imported)
     page = write_report(model, out, quick, seed, evaluation, lambda text: print(text, file=sys.stderr))
     print(json.dumps({"report": str(page)}) if as_json else f"the report is {page}")

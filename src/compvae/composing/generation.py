@@ -53,8 +53,6 @@ def generate(
         context = like.new_zeros(len(parts), context_size(model.config.context))
 
     z = model.draw_z_above(context, like, noise) if place == "above" else None
-    if isinstance(model, Transport):
-        return max(1, min(TILE, TILE_NUMBERS // math.prod(model.config.shape)))
     if model.decoder.aggregation.plain_sum and (model.config.latent.blocks or not by_part):
         code = model.prior.draw_sum(parts, z, noise, "w")
     else:

@@ -22,6 +22,7 @@ from compvae.evaluation.samples import Reference
 from compvae.measures import Measured, bits
 from compvae.measures.measured import mean_of
 from compvae.model import Model
+from compvae.network import CompVAE
 from compvae.problems import Problem
 
 __all__ = ["Truth", "evaluate", "evaluate_samplers", "problem_of"]
@@ -51,9 +52,16 @@ class Truth:
 
 def problem_of(model: Model) -> Problem:
     """The problem a model was trained on, whose truth it is judged by."""
-    if model.provenance.problem is None:
-        raise ConfigError("this model was trained on data whose truth is not known; only built-in problems have one")
-    return problems.get(model.provenance.problem, **dict(model.provenance.settings))
+    about = model.provenance
+    if about.problem is None:
+        raise ConfigError("this model was trained on data whose truth is not known; only problems have one")
+    if about.problem not in problems.PROBLEMS:
+        module = about.notes.get("registered by", "the module that registers it")
+        raise ConfigError(
+            f"this model was trained on the problem {about.problem!r}, which is not registered here: import {module} "
+            f"first (compvae evaluate and report: --import MODULE)"
+        )
+    return problems.get(about.problem, **dict(about.settings))
 
 
 def evaluate(
@@ -129,7 +137,7 @@ def _inform(result: Evaluation, name: str, sampler: Sampler, problem: Problem, s
         kept = sampler.metrics[:: max(1, len(sampler.metrics) // LINES)]
         result.training[name] = [{key: line[key] for key in TRAINED if key in line} for line in kept]
         sampler = sampler.trained
-    if isinstance(sampler, Model):
+    if isinstance(sampler, Model) and isinstance(sampler.network, CompVAE):  # an invertible model has no such bits
         found = bits(sampler.network, problem, INFORMATION, seed)
         _add(result, name, None, {"bits in w": [Judged(found.w)], "bits in z": [Judged(found.z)]})
 

@@ -2,6 +2,7 @@
 
 sines: phasors; residual off the reachable curves, period violation, KS of amplitudes and phases.
 colours: sharpness; residual, glitches, KS of the sharpness.  households: means of blocks of the day, peak, ramp.
+Registered problems: means of blocks of values, the largest and the smallest.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from compvae.problems.colours import SHARPNESS, Colours
 from compvae.problems.sines import Sines
 from compvae.tails.events import EVENTS
 
-__all__ = ["RECOVER", "Hidden"]
+__all__ = ["RECOVER", "Hidden", "recover"]
 
 BLOCKS = 6  # of a day
 
@@ -89,3 +90,16 @@ RECOVER: dict[str, Callable[[Problem, Multiset, np.ndarray], Hidden]] = {
     "households": _loads,
 }
 """(problem, parts, x (n, *shape)) -> what is hidden in x."""
+
+
+def recover(problem: Problem, parts: Multiset, x: np.ndarray) -> Hidden:
+    """What is hidden in x; of a problem that was registered, a few features that any whole has."""
+    return RECOVER.get(problem.name, _any)(problem, parts, x)
+
+
+def _any(problem: Problem, parts: Multiset, x: np.ndarray) -> Hidden:
+    """Means of a few blocks of values, the largest and the smallest value."""
+    flat = x.reshape(len(x), -1)
+    blocks = [block.mean(1) for block in np.array_split(flat, min(BLOCKS, flat.shape[1]), axis=1)]
+    features = np.column_stack([*blocks, flat.max(1), flat.min(1)])
+    return Hidden(features, np.ones(features.shape[1], bool), dict)

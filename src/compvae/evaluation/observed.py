@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
+from compvae.batch import unpad
 from compvae.evaluation.plan import derived
+from compvae.noise import Noise
 from compvae.problems import Problem
 
 __all__ = ["Described", "Observation", "shown_parts"]
 
 Described = list[dict[str, str | float]]
 
+SHOWN = 4  # parts, where a problem draws them
 SITES = (
     ("red", -0.5, -0.5), ("green", 0.5, -0.4), ("blue", 0.0, 0.15), ("white", -0.45, 0.6), ("black", 0.6, 0.6),
 )  # fmt: skip
@@ -75,5 +79,8 @@ def shown_parts(problem: Problem) -> Described:
     """A few different parts, for figures and for properties that one composition shows."""
     if problem.name == "colours":
         return [{"colour": colour, "x": x, "y": y} for colour, x, y in SITES]
-    attribute = problem.schema.categorical[0]
-    return [{attribute.name: name} for name in attribute.categories[::2][:4]]
+    if problem.schema.countable and len(problem.schema.attributes) == 1:
+        names = problem.schema.categories
+        return [{problem.schema.attributes[0].name: name} for name in (names[::2] if len(names) > 3 else names)[:4]]
+    size = min(SHOWN, problem.max_parts)
+    return unpad(problem.draw_parts(torch.tensor([size]), Noise(0, 1)), problem.schema)[0].dicts()

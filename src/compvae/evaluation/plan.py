@@ -19,6 +19,7 @@ __all__ = ["Plan", "compositions", "derived", "plan_for", "power"]
 
 EVALUATED = -2  # the fold of compositions that are judged: no training step has this number, nor the held-out check
 CANDIDATES = 64  # compositions drawn for each that is wanted
+SIZED = 512  # wholes that show how few parts a registered problem draws
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,9 @@ class Plan:
 
     def quick(self, trained: int) -> Plan:
         """Little of everything: for tests, and to see whether all is in place.  trained: largest K of training."""
-        few = (self.sizes[0], self.sizes[2], *[size for size in self.sizes if size > trained][:1])
+        few = (self.sizes[0], self.sizes[:3][-1], *[size for size in self.sizes if size > trained][:1])
         little = replace(self, compositions=2, n=60, recovered=30, splits=40, wholes=4, redrawn=60)
-        return replace(little, sizes=few, edited=self.edited[1:2])
+        return replace(little, sizes=tuple(dict.fromkeys(few)), edited=self.edited[1:2] or self.edited)
 
 
 def power(x: np.ndarray) -> np.ndarray:
@@ -69,9 +70,8 @@ def plan_for(
     sizes: tuple[int, ...] | None = None,
 ) -> Plan:
     """The plan of a problem, with what was asked for instead of its defaults."""
-    if problem.name not in PLANS:
-        raise ConfigError(f"there is no plan to judge {problem.name} by, only for {', '.join(PLANS)}")
-    plan = PLANS[problem.name].quick(problem.max_parts) if quick else PLANS[problem.name]
+    plan = PLANS[problem.name] if problem.name in PLANS else _plan_of_any(problem)
+    plan = plan.quick(problem.max_parts) if quick else plan
     if n is not None:
         plan = replace(plan, n=at_least_one(n, "n"), recovered=min(plan.recovered, n))
     if compositions is not None:
@@ -85,6 +85,16 @@ def plan_for(
             f"{problem.name} is judged on wholes of at least {plan.different} parts, not {min(plan.sizes)}"
         )
     return plan
+
+
+def _plan_of_any(problem: Problem) -> Plan:
+    """A plan for a problem that was registered: K from the smallest it draws to twice its training range."""
+    drawn = problem.draw(problem.max_parts, Noise(0, SIZED, EVALUATED)).parts.sizes
+    least, most = int(drawn.min()), problem.max_parts
+    sizes = sorted({least, min(least + 1, most), (least + most) // 2, most, 2 * most})
+    several = not problem.schema.countable or problem.schema.n_kinds > 1  # else no kind stands once beside others
+    edited = sorted({size for size in (2, 3, 5, most) if least < size <= most}) if several else []
+    return Plan(tuple(sizes), tuple(edited[:3]), EVENTS["peak"], 400)
 
 
 def derived(seed: int, *keys: int) -> int:

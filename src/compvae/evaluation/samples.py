@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from compvae.evaluation.averages import Judged
-from compvae.evaluation.hidden import RECOVER, Hidden
+from compvae.evaluation.hidden import Hidden, recover
 from compvae.evaluation.plan import Plan
 from compvae.measures import (
     Measured,
@@ -74,7 +74,7 @@ class Reference:
         return judged
 
     def _recover(self, x: np.ndarray) -> Hidden:
-        return RECOVER[self.problem.name](self.problem, self.parts, x[: self.plan.recovered])
+        return recover(self.problem, self.parts, x[: self.plan.recovered])
 
     def _score(self, x: np.ndarray) -> np.ndarray:
         """phi(x), (n,).  x: (n, *shape)."""

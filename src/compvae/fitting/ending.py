@@ -83,7 +83,8 @@ class UnitSeconds:
     @torch.no_grad()
     def measured(cls, model: Network, draw: Draw, seed: int) -> UnitSeconds:
         """Do a few units of each on a copy of the model.  draw, seed: as in :func:`fit_prior`."""
-        own, found = copy.deepcopy(model).float().cpu(), {}
+        own = copy.deepcopy(model).float().cpu()
+        found: dict[str, float] = {}
         if isinstance(own, Transport):
             return cls(found)
         if calibratable(own):

@@ -50,6 +50,8 @@ def _shown(problem: Problem) -> Shown:
     if isinstance(problem, Sines):
         time = np.arange(problem.settings.timesteps) / problem.settings.resolution
         return Shown(Frame(time, "t (periods)", "x(t)"), power, "mean square of x")
+    if problem.name != "households":
+        return Shown(Frame(np.arange(problem.shape[0]), "place along x", "x"), EVENTS["peak"], "highest x")
     hours = np.arange(problem.shape[0]) * 24 / problem.shape[0]
     return Shown(Frame(hours, "hour of the day", "load (kW)"), EVENTS["peak"], "peak (kW)")
 

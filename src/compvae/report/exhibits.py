@@ -11,7 +11,9 @@ from compvae.figures import live_coordinates, rel_ed_by_size, training_curves
 from compvae.measures import bits
 from compvae.measures.information import LIVE
 from compvae.model import Model
+from compvae.network import CompVAE
 from compvae.problems import Problem
+from compvae.problems.colours import Colours
 from compvae.problems.source import Source
 from compvae.report.curves import curve_exhibits
 from compvae.report.exhibit import Exhibit
@@ -29,10 +31,14 @@ def exhibits(
     """All figures.  lines: of metrics.jsonl, where the model comes from a run."""
     if named(found.measures, "relED"):
         yield _by_size(found.measures, problem)
-    yield from (image_exhibits if len(problem.shape) > 1 else curve_exhibits)(model, problem, seed)
-    if len(problem.shape) == 1:
+    if isinstance(problem, Colours):
+        yield from image_exhibits(model, problem, seed)
+    elif len(problem.shape) == 1:
+        yield from curve_exhibits(model, problem, seed)
+    if len(problem.shape) == 1 and problem.schema.countable:
         yield from load_exhibits(model, seed)
-    yield live_exhibit(model, problem, seed)
+    if isinstance(model.network, CompVAE):
+        yield live_exhibit(model.network, problem, seed)
     if any(line.get("bound") is not None for line in lines):
         yield training_exhibit(lines)
     if any(line.get("bound") is not None for line in found.training.get(Paper.name, [])):
@@ -55,9 +61,9 @@ def _by_size(rows: Sequence[Row], problem: Problem) -> Exhibit:
     )
 
 
-def live_exhibit(model: Model, problem: Source, seed: int) -> Exhibit:
+def live_exhibit(network: CompVAE, problem: Source, seed: int) -> Exhibit:
     """Which coordinates of the latents hold something."""
-    found = bits(model.network, problem, INFORMED, seed).by_coordinate
+    found = bits(network, problem, INFORMED, seed).by_coordinate
     kinds = problem.schema.categorical
     names = kinds[0].categories if len(kinds) == 1 else [f"kind {i + 1}" for i in range(problem.schema.n_kinds)]
     if len(found) != len(names) or not kinds:

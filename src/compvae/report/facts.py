@@ -10,12 +10,15 @@ from typing import Any
 
 import compvae
 from compvae.api import load
+from compvae.config import ModelConfig
 from compvae.evaluation.harness import problem_of
 from compvae.evaluation.rows import Evaluation, Row, named, split
 from compvae.model import Model
 from compvae.problems import Problem
 from compvae.report.claims import number
+from compvae.storage import VERDICT, WARNING
 from compvae.train.observers import read_metrics
+from compvae.transport.config import TransportConfig
 
 __all__ = [
     "Headline",
@@ -41,9 +44,9 @@ class Subject:
     lines: list[dict[str, Any]]
 
     @classmethod
-    def of(cls, name: str) -> Subject:
+    def of(cls, name: str, model: Model | None = None) -> Subject:
         """A shipped model by name, a run, or a model directory (also the one inside a run)."""
-        model = load(name)
+        model = load(name) if model is None else model
         path = Path(name)
         metrics = [place / "metrics.jsonl" for place in (path, path.parent) if (place / "model").is_dir()]
         lines = read_metrics(metrics[0]) if metrics else []
@@ -85,15 +88,37 @@ def model_facts(model: Model, trained: int, lines: Sequence[Mapping[str, Any]]) 
     found = [
         ("x", " x ".join(map(str, config.shape)) + " numbers"),
         ("trained on", f"K up to {trained}"),
-        ("posterior, decoder", f"{config.posterior.kind}, {config.decoder.kind}"),
-        ("latents", f"w {config.latent.w}" + (", a block for each category" if config.latent.blocks else "")
-         + (f"; z {config.latent.z}, {config.latent.z_place}" if config.latent.z else "; no z")),
+        *(_transport_facts(config) if isinstance(config, TransportConfig) else _structured_facts(config)),
         ("parameters", f"{parameters:,}"),
-        *model.provenance.notes.items(),
+        *((name, note) for name, note in model.provenance.notes.items() if name not in (VERDICT, WARNING)),
         ("training time", "" if seconds is None else f"{seconds:.0f} s"),
         ("compvae", compvae.__version__),
     ]  # fmt: skip
     return [(name, value) for name, value in found if value]
+
+
+def _structured_facts(config: ModelConfig) -> list[tuple[str, str]]:
+    latent = config.latent
+    blocks = ", a block for each category" if latent.blocks else ""
+    shared = f"; z {latent.z}, {latent.z_place}" if latent.z else "; no z"
+    return [
+        ("posterior, decoder", f"{config.posterior.kind}, {config.decoder.kind}"),
+        ("latents", f"w {latent.w}{blocks}{shared}"),
+    ]
+
+
+def _transport_facts(config: TransportConfig) -> list[tuple[str, str]]:
+    """What was found in the data when the run began (transport/structure.py), and the size of the map."""
+    limits = [("no value below", config.lower), ("no value above", config.upper)]
+    return [
+        ("kind of model", "transport: an invertible map from a Gaussian with one term for each kind of part"),
+        ("units in which parts add up", config.link),
+        ("growth", "x grows with K" if config.extensive else "x does not grow with K"),
+        ("factors", f"{config.rank} of each kind of part, {config.factors} that parts share"),
+        ("values", ", ".join([f"{text} {end:g}" for text, end in limits if end is not None]
+         + ["whole numbers"] * config.integers)),
+        ("map", f"{config.steps} steps of a network of width {config.width} and depth {config.depth}"),
+    ]  # fmt: skip
 
 
 def headlines(rows: Sequence[Row], problem: Problem) -> list[Headline]:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compvae.api import load
 from compvae.errors import DataFileError
 from compvae.evaluation.rows import MODEL, Evaluation, Row
 from compvae.evaluation.unseen import INDEPENDENT, KNOWN, REAL, UNSEEN_HOMES, Setting, by_model, peaks_of
 from compvae.figures import unseen as draw
 from compvae.measures import pit
 from compvae.model import Model
+from compvae.network import CompVAE
 from compvae.planning import Scale, fan, scale_of
 from compvae.problems.meters import MeterGroups
 from compvae.problems.own import OwnData
@@ -30,6 +30,7 @@ from compvae.report.measures import MEANINGS
 from compvae.report.render import render
 from compvae.train.observers import read_metrics
 from compvae.train.runs import data_of
+from compvae.verdict.verdict import Verdict
 
 __all__ = ["OwnSubject", "own_report"]
 
@@ -53,10 +54,10 @@ class OwnSubject:
     lines: list[dict[str, Any]]
 
     @classmethod
-    def of(cls, name: str) -> OwnSubject:
+    def of(cls, name: str, model: Model) -> OwnSubject:
         """A run, or the model directory inside it; its data must still be where it was."""
         directory, data, source = data_of(name)
-        return cls(name, load(name), directory, data, source, read_metrics(directory / "metrics.jsonl"))
+        return cls(name, model, directory, data, source, read_metrics(directory / "metrics.jsonl"))
 
     @property
     def kind(self) -> str:
@@ -93,6 +94,7 @@ def own_report(subject: OwnSubject, found: Evaluation, quick: bool, seed: int, e
         facts=model_facts(subject.model, subject.source.max_parts, subject.lines),
         commands=[*_training_command(subject), *report_commands(subject.name, quick, seed, evaluation, found)],
         quick=quick or bool(found.about.get("quick")),
+        verdict=Verdict.read(subject.directory),
     )
 
 
@@ -186,7 +188,8 @@ def _exhibits(subject: OwnSubject, rows: Sequence[Row], seed: int) -> Iterator[E
     yield from _by_size(rows, scale)
     if scale is not None:
         yield from load_exhibits(model, seed)
-    yield live_exhibit(model, source, seed)
+    if isinstance(model.network, CompVAE):
+        yield live_exhibit(model.network, source, seed)
     if any(line.get("bound") is not None for line in subject.lines):
         yield training_exhibit(subject.lines)
 

@@ -15,6 +15,7 @@ from compvae.report.facts import Subject, facts, headlines, reproduction
 from compvae.report.measures import MEANINGS, shown_below, versus
 from compvae.report.own import OwnSubject, own_report
 from compvae.report.render import REPORT, check_place, render, write_page
+from compvae.verdict.verdict import Verdict
 
 __all__ = ["report", "write_report"]
 
@@ -33,8 +34,8 @@ def write_report(
     evaluation: what ``compvae evaluate --json`` wrote; without it the model is evaluated.
     """
     check_place(out)
-    own = load(name).provenance.problem is None
-    subject = OwnSubject.of(name) if own else Subject.of(name)
+    model = load(name)
+    subject = OwnSubject.of(name, model) if model.provenance.problem is None else Subject.of(name, model)
     say("measuring" if evaluation is None else "reading the evaluation")
     found = _measured(subject, quick, seed) if evaluation is None else _read(evaluation, subject.kind)
     say("drawing")
@@ -78,4 +79,5 @@ def report(subject: Subject, found: Evaluation, seed: int, commands: Sequence[st
         rounded=rounded,
         commands=commands,
         quick=quick or bool(found.about.get("quick")),
+        verdict=Verdict.read(subject.name),
     )

@@ -22,10 +22,11 @@ def render(template: str, exhibits: Iterable[Exhibit], **values: Any) -> str:
     """The page as HTML.  template: the name of a file beside this one; it is given style, exhibits and the values."""
     jinja = need("jinja2", "report")
     environment = jinja.Environment(
-        autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+        autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        loader=jinja.FunctionLoader(_text),
+    )  # fmt: skip
     safe = jinja.utils.markupsafe.Markup
-    page: str = environment.from_string(_text(template)).render(
+    page: str = environment.get_template(template).render(
         style=safe(_style()),
         exhibits=[(one, safe(inline_svg(one.figure, one.name, one.alt))) for one in exhibits],
         **values,

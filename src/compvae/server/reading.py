@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compvae.checks import number_array
+from compvae.config import ModelConfig
 from compvae.context import read_context
 from compvae.errors import DataError
 from compvae.parts import Multiset
@@ -44,7 +45,8 @@ def read_sample(request: SampleIn, catalogue: Catalogue, limits: Limits) -> Aske
     """Keys are checked where they are used."""
     asked = _read(request, catalogue, limits)
     _check_amount(asked, request.n, limits.n, limits)
-    if request.by_part and not asked.served.model.config.latent.blocks:
+    config = asked.served.model.config
+    if request.by_part and isinstance(config, ModelConfig) and not config.latent.blocks:
         _check_listed(asked.parts, limits)
     return asked
 

@@ -1,7 +1,7 @@
 """preset="auto": every preset that suits is tried for a share of the budget, and the best on unseen wholes is trained.
 
-A trial is scored by the energy score of unseen wholes, those with few and those with many parts counting alike.  The table
-is kept.  (What goes beyond the training range is decided before, by the structure: transport/structure.py.)
+A trial is scored by the energy score of unseen wholes, those with few and those with many parts counting alike.  The
+table is kept.  (What goes beyond the training range is decided before, by the structure: transport/structure.py.)
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate and its mean energy scores: on wholes with up to half as many parts as the largest, and on the others.
+    """A candidate and its mean energy scores: on wholes with up to half as many parts as the largest, and on others.
 
     difference, se: of the logarithm of both together to the best candidate's, paired over wholes.
     """
@@ -98,7 +98,7 @@ def _tried(config: RunConfig, source: Source, unseen: Batch, seconds: float | No
     try:
         network, steps = _trained(config, source, seconds)
         scores = scores_of(network, unseen, config.seed + UNSEEN)
-    except (CompVAEError, torch.linalg.LinAlgError, RuntimeError) as error:
+    except (CompVAEError, RuntimeError) as error:
         return Tried(config.preset, 0, math.inf, math.inf, failure=str(error).splitlines()[0]), None
     if not scores.finite:
         return Tried(config.preset, steps, math.inf, math.inf, failure="samples are not finite"), None

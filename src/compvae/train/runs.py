@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
@@ -46,11 +47,12 @@ from compvae.train.settings import FORMAT_VERSION, RunConfig, read_options, read
 from compvae.train.watch import require_finite_samples
 from compvae.transport.config import TransportConfig
 from compvae.verdict.judge import YARDSTICKS_SHARE, judge
+from compvae.verdict.verdict import VERDICT_FILE, Verdict
 
 __all__ = ["Estimate", "Outcome", "data_of", "estimate", "outcome_dict", "train_run"]
 
 CONFIG, METRICS, DATA, ESTIMATE = "config.json", "metrics.jsonl", "data.json", "estimate.json"
-CHOICE, VERDICT = "choice.json", "verdict.json"
+CHOICE = "choice.json"
 OWN_MINUTES = 3.0  # of a run of own data that was given neither minutes nor steps
 CALIBRATION = 1 << 40  # added to the seed of a run: wholes that no step trained on
 
@@ -166,7 +168,7 @@ def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None, s
             print(left_out, file=sys.stderr)
     config = config.model_copy(update=changes)
     if tried:
-        files[CHOICE] = [asdict(row) for row in tried]
+        files[CHOICE] = [_finite(asdict(row)) for row in tried]
     files[CONFIG] = {"format_version": FORMAT_VERSION, "run": config.model_dump(mode="json")}
     source = config.make_problem()
     if isinstance(source, OwnSource):
@@ -174,6 +176,11 @@ def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None, s
     for name, data in files.items():
         _write_json(directory / name, data)
     return config
+
+
+def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with None in place of numbers that JSON does not have."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
 
 
 def _write_json(path: Path, data: Any) -> None:
@@ -401,6 +408,8 @@ class _Work:
             require_finite_samples(model.eval(), trainer.problem, config.seed, trainer.watched_wholes)
         except DivergenceError as error:
             raise DivergenceError(f"{error}, {_left_behind(trainer, checkpoints)}") from None
+        if config.data is None and config.problem not in PRESETS:
+            notes["registered by"] = PROBLEMS[config.problem].__module__
         provenance = Provenance(config.problem, config.settings, notes)
         if isinstance(trainer.problem, OwnSource):
             provenance = Provenance(None, {}, {**notes, **trainer.problem.notes()})
@@ -415,10 +424,10 @@ class _Work:
         seconds = 60 * float(budget["minutes"]) if isinstance(budget, dict) else None
         choice = _read_json(self.directory / CHOICE) or []
         verdict = judge(model, trainer.problem, config.seed, seconds, trainer.state.step, choice, _teller(self.show))
-        _write_json(self.directory / VERDICT, verdict.model_dump(mode="json"))
+        _write_json(self.directory / VERDICT_FILE, verdict.model_dump(mode="json"))
         if self.show:
             print(f"\n{verdict}\n", file=sys.stderr)
-        notes = {"verdict": " ".join(verdict.sentences)}
+        notes = {"verdict": str(verdict)}
         return {**notes, "warning": verdict.warning} if verdict.warning else notes
 
     def _fit(self, model: Network, trainer: Trainer) -> None:
@@ -449,6 +458,7 @@ def _left_behind(trainer: Trainer, checkpoints: Checkpoints) -> str:
     )
 
 
-def outcome_dict(outcome: Outcome) -> dict[str, Any]:
-    """An outcome as plain data."""
-    return {**asdict(outcome), "directory": str(outcome.directory)}
+def outcome_dict(outcome: Outcome, verdict: Verdict | None = None) -> dict[str, Any]:
+    """An outcome as plain data, with the verdict where there is one."""
+    told = None if verdict is None else verdict.model_dump(mode="json")
+    return {**asdict(outcome), "directory": str(outcome.directory), "verdict": told}

@@ -1,4 +1,4 @@
-"""The base: W | composition is Gaussian, with one term for each kind of part, one for the whole and one that parts share.
+"""The base: W | composition is Gaussian: one term for each kind of part, one for the whole and one that parts share.
 
     W = sum_i w_i + w_0 + (sum_i B_{l_i}) z,   w_i ~ N(m_c + M_c a, L_c L_c' + diag d_c),  c = l_i,   z ~ N(0, I)
 
@@ -6,9 +6,9 @@ so that, with n_c parts of kind c, n_0 = 1 for what a whole brings beside its pa
 
     E W = sum_c n_c (m_c + M_c a),   Cov W = e^(2 g a) ( sum_c n_c (L_c L_c' + diag d_c) + (sum_c n_c B_c)(..)' )
 
-The variance grows with K through the parts and with K^2 through what they share.  Given W everything is linear-Gaussian:
-the terms of the kinds, w_0 and z have their posterior in closed form, several wholes with one z too.  What n alike parts
-have in common is their sum; the sum of n' of them, given it, is a bridge (docs/mathematics.md).
+The variance grows with K through the parts and with K^2 through what they share.  Given W everything is
+linear-Gaussian: the terms of the kinds, w_0 and z have their posterior in closed form, several wholes with one z too.
+What n alike parts have in common is their sum; the sum of n' of them, given it, is a bridge (docs/mathematics.md).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Terms:
 class Factorised:
     """What the posterior of one batch needs.
 
-    loadings: of the kinds' factors, (B, T, F).  noise: diagonal variances, (B, T).  inverse: (I + L' D^-1 L)^-1, (B, F, F).
-    shared: (sum n_c B_c), (B, T, Z).
+    loadings: of the kinds' factors, (B, T, F).  noise: diagonal variances, (B, T).
+    inverse: (I + L' D^-1 L)^-1, (B, F, F).  shared: (sum n_c B_c), (B, T, Z).
     """
 
     loadings: Tensor
@@ -144,7 +144,8 @@ class Base(nn.Module):
         common = 0.5 * (gain - torch.linalg.slogdet(precision)[1]) / groups.members
         values = deviation.shape[1]
         own = -0.5 * (square + spread + values * math.log(2 * math.pi)) - values * factor[:, 0].log()
-        return own + common[groups.group]
+        found: Tensor = own + common[groups.group]
+        return found
 
     def square(self, deviation: Tensor, counts: Tensor, context: Tensor) -> Tensor:
         """(W - E W)' (Cov W)^-1 (W - E W), (B,): T in expectation.  deviation: (B, T) float64.  counts: (B, C)."""
@@ -152,7 +153,8 @@ class Base(nn.Module):
         own = (residual * parts.pull(residual)).sum((1, 2))
         information, score = self.messages(parts, residual)
         precision = information + torch.eye(self.factors, dtype=counts.dtype)
-        return own - (score * torch.linalg.solve(precision, score[..., None])[..., 0]).sum(1)
+        explained: Tensor = (score * torch.linalg.solve(precision, score[..., None])[..., 0]).sum(1)
+        return own - explained
 
     def posterior_mean(self, deviation: Tensor, counts: Tensor, context: Tensor, groups: Shared | None = None) -> Terms:
         """E[terms | W]; their sum, with the loadings of z, is W - E W again.

@@ -33,17 +33,16 @@ def edited_wholes(
     """x after the edits at one draw of the terms, float32 (B, *shape); noise that is 0 everywhere gives their means.
 
     batch: the wholes as observed.  deviation: W - E W of them, (B, T).  groups: parts that came together (the observed
-    ones first): their counts at first and after each removal, and the number of the edit that led there.  now: what is left.
+    ones first): their counts at first and after each removal, and the number of the edit that led there.  now: what is
+    left.
     """
     base, given = model.base, model.given(batch.parts, batch.context)
     terms = base.posterior(deviation, given.counts, given.context, batch.shared, noise)
     total = terms.kinds[:, -1]
     for number, (stages, steps) in enumerate(groups):
         counts = stages[0].counts
-        if number:
-            kinds = base.draw_terms(counts, given.context, noise, f"added/{steps[0]}")
-        else:
-            kinds = terms.kinds[:, :-1]
+        added = f"added/{steps[0]}"
+        kinds = base.draw_terms(counts, given.context, noise, added) if number else terms.kinds[:, :-1]
         for step, stage in zip(steps[1:], stages[1:], strict=True):
             kinds = _left(model, kinds, counts, stage.counts, given.context, noise, f"removed/{number}/{step}")
             counts = stage.counts

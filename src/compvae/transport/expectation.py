@@ -89,7 +89,8 @@ def _spread_by_context(square: Tensor, context: Tensor) -> Tensor:
     target = square.clamp(min=1e-12).log()
     design, target = context - context.mean(0), target - target.mean()
     normal = design.T @ design + (1 + 0.01 * len(design)) * torch.eye(design.shape[1], dtype=design.dtype)
-    return 0.5 * torch.linalg.solve(normal, design.T @ target)
+    solved: Tensor = torch.linalg.solve(normal, design.T @ target)
+    return 0.5 * solved
 
 
 def _start(base: Base, residual: Tensor, counts: Tensor) -> None:

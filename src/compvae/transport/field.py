@@ -2,9 +2,9 @@
 
     v(u, t) = s'(t) / s(t) u + network(u, t, condition),   s(t)^2 = t^2 + (1 - t)^2
 
-The first term is the velocity between two independent draws of one and the same Gaussian, whatever its covariance.  In the
-coordinates u / s(t) it is 0 (flow.py): with a network that says nothing the map is the identity, exactly, whatever the
-number of steps.  So the network learns only what the base has wrong.
+The first term is the velocity between two independent draws of one and the same Gaussian, whatever its covariance.  In
+the coordinates u / s(t) it is 0 (flow.py): with a network that says nothing the map is the identity, exactly, whatever
+the number of steps.  So the network learns only what the base has wrong.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The map of one discretisation: y_(k+1) = y_k + h/2 (f(y_k, t_k) + f(y_k + h f(y_k, t_k), t_(k+1))), Heun's method, for
+"""The map, by Heun's method: y_(k+1) = y_k + h/2 (f(y_k, t_k) + f(y_k + h f(y_k, t_k), t_(k+1))), for
 
     y = u / s(t),   dy/dt = f(y, t) = network(s(t) y, t) / s(t)                  (field.py; s(0) = s(1) = 1)
 
-Sampling runs it, inversion solves it step by step, the likelihood is that of its Jacobians: one and the same map, so that
-inverting and mapping again gives back what came, and densities integrate to 1 whatever the number of steps.
+Sampling runs it, inversion solves it step by step, the likelihood is that of its Jacobians: one and the same map, so
+that inverting and mapping again gives back what came, and densities integrate to 1 whatever the number of steps.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def _step(field: VelocityField, u: Tensor, embedded: Tensor, index: int, steps: 
 def _velocity(field: VelocityField, y: Tensor, time: Tensor, embedded: Tensor) -> Tensor:
     """f(y, t), (B, T)."""
     scale = path_scale(time)
-    return field(scale * y, time, embedded) / scale
+    said: Tensor = field(scale * y, time, embedded)
+    return said / scale
 
 
 def apply(field: VelocityField, u: Tensor, embedded: Tensor, steps: int) -> Tensor:
@@ -47,8 +48,8 @@ def apply(field: VelocityField, u: Tensor, embedded: Tensor, steps: int) -> Tens
 def invert(field: VelocityField, u: Tensor, embedded: Tensor, steps: int) -> Tensor:
     """The inverse of the same map, each step solved to TOLERANCE.  u: (B, T), embedded: (B, H) -> (B, T).
 
-    Fixed-point iteration with Anderson's acceleration, depth 1; a row rests once it is solved, so that no row depends on
-    those beside it.
+    Fixed-point iteration with Anderson's acceleration, depth 1; a row rests once it is solved, so that no row depends
+    on those beside it.
     """
     for index in reversed(range(steps)):
         u = _solved(lambda v, k=index: _step(field, v, embedded, k, steps), u)  # type: ignore[misc]

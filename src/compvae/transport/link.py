@@ -1,14 +1,14 @@
 """y = T(x; K): the units in which parts add up, one value at a time, monotone and defined on the whole line.
 
-    identity     y = x                                      sums, averages
-    bend         y = s (v + ln(1 - e^-v)),  v = x / s       x >= 0; s = unit sqrt(K) (x grows) or unit / sqrt(K): a logarithm for few
-                                                            parts, the identity for many
-    log          y = ln x                                   products
-    saturation   y = -ln(1 - x / top)                       x = top (1 - exp(-sum)): what adds up is seen through a limit
-    logit        y = ln(x / (top - x))                      shares between two limits
+    identity     y = x                                  sums, averages
+    bend         y = s (v + ln(1 - e^-v)),  v = x / s   x >= 0; s = unit sqrt(K) (x grows) or unit / sqrt(K): a
+                                                        logarithm for few parts, the identity for many
+    log          y = ln x                               products
+    saturation   y = -ln(1 - x / top)                   x = top (1 - exp(-sum)): what adds up is seen through a limit
+    logit        y = ln(x / (top - x))                  shares between two limits
 
-Each goes on as a straight line beyond the part of its range where it is steep, so that it can be inverted everywhere and
-an atom on a limit (readings of exactly 0) is an interval beyond the limit: draws from it are put back on the limit.
+Each goes on as a straight line beyond the part of its range where it is steep, so that it can be inverted everywhere
+and an atom on a limit (readings of exactly 0) is an interval beyond the limit: draws from it are put back on the limit.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class Transport(nn.Module):
         """(W - E W) / spread of x, (B, T); what lies on a limit is put into the middle of its interval beyond it."""
         x = x.flatten(1).to(given.counts.dtype)
         w = self.link(x, given.sizes) / self._unit(given)
-        u = (w - self.base.mean(given.counts, given.context)) / self.base.spread(given.counts, given.context)
+        u: Tensor = (w - self.base.mean(given.counts, given.context)) / self.base.spread(given.counts, given.context)
         return u + self._beyond(x) * (BEYOND / 2)
 
     def _beyond(self, x: Tensor) -> Tensor:
@@ -160,7 +160,7 @@ class Transport(nn.Module):
             last = self._blurred(x, given, noise)
             time = noise.uniform("time", 1).to(x.dtype)
             between = torch.lerp(first, last, time)
-        said = self.field(between, time, self._embedded(given))
+        said: Tensor = self.field(between, time, self._embedded(given))
         known = (2 * time - 1) / path_scale(time).square() * between
         weight = given.sizes[:, 0].rsqrt()  # few parts are farthest from a Gaussian; a weight of K alone biases nothing
         return (said - (last - first - known)).square().mean(1) * weight / weight.mean()

@@ -1,4 +1,4 @@
-"""The model before its first step: units of the link, the base by EM, how far wholes reach; all of it from draws of data."""
+"""The model before its first step: units of the link, the base by EM, how far wholes reach; all from draws of data."""
 
 from __future__ import annotations
 

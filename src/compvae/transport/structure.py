@@ -1,8 +1,8 @@
 """What data shows before anything is trained: its limits, whole numbers, link, growth with K, numbers of factors.
 
-Links and growths are compared by the base alone, fitted to wholes with few parts: by the energy score, in the units of x, of
-wholes with as many parts and of wholes with more.  Numbers of factors are compared by the base's likelihood.  Both on
-wholes that the fit has not seen.
+Links and growths are compared by the base alone, fitted to wholes with few parts: by the energy score, in the units of
+x, of wholes with as many parts and of wholes with more.  Numbers of factors are compared by the base's likelihood.
+Both on wholes that the fit has not seen.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def find_structure(plain: TransportConfig, training: Batch, unseen: Batch) -> St
     lower, upper, integers = _support(fitted.x)
     config = plain.with_changes(lower=lower, upper=upper, integers=integers)
     ranked = sorted(_scored(config, fitted, judged), key=lambda candidate: candidate.total)
-    plain = next(candidate for candidate in ranked if candidate.link == "identity")
-    best = ranked[0] if ranked[0].total < plain.total - CLEARLY else plain
+    unlinked = next(candidate for candidate in ranked if candidate.link == "identity")
+    best = ranked[0] if ranked[0].total < unlinked.total - CLEARLY else unlinked
     changes: dict[str, object] = {"link": best.link, "extensive": best.extensive}
     if best.link in ("saturation", "logit") and upper is None:
         link = Link(best.link, fitted.x.shape[1], best.extensive).fit_(fitted.x, fitted.sizes)

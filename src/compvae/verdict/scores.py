@@ -2,8 +2,8 @@
 
     energy score   E|X - x| - E|X - X'| / 2, X, X' drawn for the composition of x: strictly proper, lower is better
 
-beside the share of values within 90% intervals, the spread of draws over the error of their mean, and how often the largest
-value of a whole exceeds the 95% quantile of the drawn ones.
+beside the share of values within 90% intervals, the spread of draws over the error of their mean, and how often the
+largest value of a whole exceeds the 95% quantile of the drawn ones.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ INSIDE, PEAK = (0.05, 0.95), 0.95
 class Scores:
     """What was found for each held-out whole.
 
-    energy: energy score, (n,).  inside: share of its values within the 90% interval, (n,).  error: mean squared error of
-    the draws' mean, (n,).  variance: of the draws, (n,).  above: 1 where its largest value exceeds the draws' P95, (n,).
-    sizes: K, (n,).  largest: largest absolute value drawn.  finite: whether all draws were.
+    energy: energy score, (n,).  inside: share of its values within the 90% interval, (n,).  error: mean squared error
+    of the draws' mean, (n,).  variance: of the draws, (n,).  above: 1 where its largest value exceeds the draws' P95,
+    (n,).  sizes: K, (n,).  largest: largest absolute value drawn.  finite: whether all draws were.
     """
 
     energy: Tensor
@@ -66,9 +66,13 @@ def scores_of(
         batch = wholes.rows(torch.arange(start, min(start + rows, len(wholes))))
         pieces.append(_scored(network, batch, Noise(seed, torch.arange(len(batch) * DRAWS), start)))
         watch(min(start + rows, len(wholes)), len(wholes))
-    columns = [torch.cat([piece[k] for piece in pieces]) for k in range(5)]
+    energy, inside, error, variance, above = (torch.cat([piece[k] for piece in pieces]) for k in range(5))
     return Scores(
-        *columns,
+        energy,
+        inside,
+        error,
+        variance,
+        above,
         sizes=wholes.parts.sizes,
         largest=max(float(piece[5]) for piece in pieces),
         finite=all(bool(piece[6]) for piece in pieces),

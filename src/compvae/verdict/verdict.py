@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
+from compvae.errors import DataFileError
 from compvae.verdict.scores import Scores
 
-__all__ = ["GAUSSIAN", "FLOW", "Verdict", "VerdictRow", "make_verdict"]
+__all__ = ["FLOW", "GAUSSIAN", "VERDICT_FILE", "Verdict", "VerdictRow", "make_verdict", "out_of_range"]
 
+VERDICT_FILE = "verdict.json"  # in the directory of a run
 GAUSSIAN, FLOW = "Gaussian with the data's moments", "flow on the counts"
 BEYOND_DOUBT = 2.0  # standard errors
 OUT_OF_RANGE = 10.0  # times the data's range
@@ -24,8 +28,8 @@ class VerdictRow(BaseModel):
     """One sampler on the held-out wholes.
 
     energy, se: mean energy score and its standard error.  worse, worse_se: its energy score less the model's, paired.
-    coverage: share of values within 90% intervals.  spread: variance of draws over the real one.  above: share of wholes
-    whose largest value exceeds the drawn P95; 5% is right.
+    coverage: share of values within 90% intervals.  spread: variance of draws over the real one.  above: share of
+    wholes whose largest value exceeds the drawn P95; 5% is right.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -65,6 +69,18 @@ class Verdict(BaseModel):
             )
         return "\n".join(lines)
 
+    @classmethod
+    def read(cls, directory: str | os.PathLike[str]) -> Verdict | None:
+        """That of a run, or of the run a model directory lies in; None where there is none."""
+        place = Path(directory)
+        for path in (place / VERDICT_FILE, place.parent / VERDICT_FILE):
+            if path.is_file() and (path.parent / "model").is_dir():
+                try:
+                    return cls.model_validate_json(path.read_bytes())
+                except (OSError, ValueError):
+                    raise DataFileError(f"{path} is not the verdict of a run; the file is damaged") from None
+        return None
+
     @property
     def warning(self) -> str:
         """One line for every later use of a model that lost; nothing otherwise."""
@@ -91,13 +107,13 @@ def make_verdict(
         listed = "; ".join(f"{kind}: {why}" for kind, why in list(undetermined.items())[:5])
         more = f" and {len(undetermined) - 5} more" if len(undetermined) > 5 else ""
         sentences.append(
-            f"Edits and the shared factor of these kinds are not determined by the data ({listed}{more}): what belongs to "
-            f"the part and what to the whole cannot be told apart."
+            f"Edits and the shared factor of these kinds are not determined by the data ({listed}{more}): what belongs "
+            f"to the part and what to the whole cannot be told apart."
         )
     if whitened is not None and not SHARP[0] <= whitened <= SHARP[1]:
         sentences.append(
-            f"Log-likelihoods are rough: held-out wholes taken back to the base have {whitened:.2f} of the variance they "
-            f"should have (1 is right), as happens where wholes vary in fewer ways than they have values."
+            f"Log-likelihoods are rough: held-out wholes taken back to the base have {whitened:.2f} of the variance "
+            f"they should have (1 is right), as happens where wholes vary in fewer ways than they have values."
         )
     return Verdict(
         wholes=len(own.energy), sentences=sentences, rows=rows, lost=lost, choice=[dict(row) for row in choice]
@@ -121,20 +137,21 @@ def _against(rows: Sequence[VerdictRow], lost: bool) -> str:
     """The first sentence: better, worse or like each yardstick."""
     own, clauses = rows[0], []
     for row in rows[1:]:
-        share = abs(row.worse) / max(own.energy, 1e-30)
+        share = abs(row.worse) / max(row.energy, 1e-30)
         if abs(row.worse) <= BEYOND_DOUBT * row.worse_se:
             clauses.append(f"as good as the {row.name}")
         else:
-            clauses.append(f"{share:.1%} {'better' if row.worse > 0 else 'worse'} than the {row.name}")
+            clauses.append(f"{share:.1%} {'lower' if row.worse > 0 else 'higher'} than the {row.name}")
     beside = "; ".join(clauses) or "no yardstick could be fitted"
     start = "This model has failed: on" if lost else "On"
     end = (
-        ". Do not use its samples: give it more wholes or more minutes, or look for wholes and parts that do not belong "
-        "together."
+        ". Do not use its samples: give it more wholes or more minutes, or look for wholes and parts that do not "
+        "belong together."
         if lost
         else "."
     )
-    return f"{start} wholes that training did not see, its samples score {own.energy:.4g} (energy score, lower is better): {beside}{end}"
+    score = f"{own.energy:.4g} (energy score, lower is better)"
+    return f"{start} wholes that training did not see, its samples score {score}: {beside}{end}"
 
 
 def _calibration(own: VerdictRow) -> str:
@@ -145,8 +162,8 @@ def _calibration(own: VerdictRow) -> str:
         notes.append("samples vary too " + ("little" if own.spread < 0.8 else "much"))
     judged = "; ".join(notes) or "both as they should be"
     return (
-        f"Its 90% intervals hold {own.coverage:.0%} of the values and its samples vary {own.spread:.2f} times as much as the "
-        f"wholes do ({judged}); {own.above:.1%} of the wholes have a peak above its P95 (5% is right)."
+        f"Its 90% intervals hold {own.coverage:.0%} of the values and its samples vary {own.spread:.2f} times as much "
+        f"as the wholes do ({judged}); {own.above:.1%} of the wholes have a peak above its P95 (5% is right)."
     )
 
 
