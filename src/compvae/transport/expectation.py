@@ -20,6 +20,7 @@ __all__ = ["fit_base", "raise_noise_"]
 RIDGE = 1e-6  # relative, for regressors that hardly vary
 SMALLEST = 1e-4  # scale of a value, relative to the largest: values that are constant have one too
 LEAST_NOISE = 1e-6  # d_c in units of scale^2
+MOST_PAIRS, MOST_BLOCKS = 4000, 1200  # pairs of wholes with one z, and kinds times values, that they are used for
 CHUNK_NUMBERS = 2**24  # of the loadings of one chunk
 
 
@@ -41,7 +42,7 @@ def fit_base(
     base.scale.copy_(scale)
     base.means.copy_((means / scale).view_as(base.means))
     base.spread_by.copy_(_spread_by_context((residual / scale).square().mean(1), context))
-    _start(base, residual / scale / base.factor(context) * size.sqrt(), counts)
+    _start(base, residual / scale / base.factor(context) * size.sqrt(), counts, groups)
     few = slice(0, rows)
     some = None if groups is None else Shared.of(groups.group[few])
     for _ in range(rounds):
@@ -93,29 +94,61 @@ def _spread_by_context(square: Tensor, context: Tensor) -> Tensor:
     return 0.5 * solved
 
 
-def _start(base: Base, residual: Tensor, counts: Tensor) -> None:
-    """Second moments of what the means leave, by least squares: Cov W = sum_c n_c S_c + S_0 + K^2 S_z, cut to its axes.
+def _start(base: Base, residual: Tensor, counts: Tensor, groups: Shared | None) -> None:
+    """Second moments of what the means leave, by least squares: Cov W = sum_c n_c S_c + S_0 + shared, cut to its axes.
 
+    What wholes share is seen between those that share it; where none are known to, it is what grows with K^2.
     residual: (N, T), in units of scale.  counts: (N, C).
     """
     size = counts.sum(1, keepdim=True)
-    terms = torch.cat([with_whole(counts), size**2], 1) / size**2  # every row has errors of one size, over K^2
+    between = None if groups is None else _between(residual, counts, groups, base.factors)
+    terms = with_whole(counts) if between is not None else torch.cat([with_whole(counts), size**2], 1)
+    terms = terms / size**2  # every row has errors of one size, over K^2
     square = terms.T @ terms
     square = square + 1e-4 * square.diagonal().mean() * torch.eye(len(square), dtype=square.dtype)
-    solver = torch.linalg.solve(square, terms.T) / size[:, 0] ** 2  # (C + 2, N)
+    solver = torch.linalg.solve(square, terms.T) / size[:, 0] ** 2  # (C + 1 or C + 2, N)
+    known = residual.new_zeros(len(residual), residual.shape[1], 0)
+    if between is not None:
+        base.shared.copy_(between)
+        known = torch.einsum("bc,ctz->btz", counts, between)
     pooled = (residual / size.sqrt()).square().mean(0)
     for kind, weights in enumerate(solver):
         covariance = (residual * weights[:, None]).T @ residual
-        values, axes = torch.linalg.eigh((covariance + covariance.T) / 2)
-        kept = base.rank if kind <= base.kinds else base.factors
-        values, axes = values.flip(0)[:kept].clamp(min=0), axes.flip(1)[:, :kept]
-        loadings = axes * values.sqrt()
+        covariance = covariance - torch.einsum("b,btz,bsz->ts", weights, known, known)
+        loadings = _axes(covariance, base.rank if kind <= base.kinds else base.factors)
         if kind > base.kinds:
-            base.shared.copy_(_padded(loadings, base.factors).expand_as(base.shared))
+            base.shared.copy_(loadings.expand_as(base.shared))
         else:
-            base.loadings[kind] = _padded(loadings, base.rank)
+            base.loadings[kind] = loadings
             left = covariance.diagonal() - loadings.square().sum(1)
             base.noise[kind] = left.clamp(min=1e-3 * pooled + LEAST_NOISE)
+
+
+def _between(residual: Tensor, counts: Tensor, groups: Shared, factors: int) -> Tensor | None:
+    """B_c by least squares of the products of two wholes with one z: E r r' = sum n_c n'_c' B_c B_c'^T, (C, T, Z).
+
+    None where no two wholes share a z, or the problem is too large for it.
+    """
+    kinds, values = counts.shape[1], residual.shape[1]
+    first = (groups.group[1:] == groups.group[:-1]).nonzero()[:MOST_PAIRS, 0]
+    if not len(first) or kinds * values > MOST_BLOCKS:
+        return None
+    scale = 1 / (counts[first].sum(1) * counts[first + 1].sum(1))
+    design = (counts[first][:, :, None] * counts[first + 1][:, None]).flatten(1) * scale[:, None]  # (P, C C)
+    square = design.T @ design
+    square = square + 1e-3 * square.diagonal().mean() * torch.eye(len(square), dtype=square.dtype)
+    solver = (torch.linalg.solve(square, design.T) * scale).view(kinds, kinds, -1)
+    blocks = residual.new_zeros(kinds, values, kinds, values)
+    for one in range(kinds):
+        for other in range(kinds):
+            blocks[one, :, other] = (residual[first] * solver[one, other][:, None]).T @ residual[first + 1]
+    return _axes(blocks.reshape(kinds * values, -1), factors).view(kinds, values, factors)
+
+
+def _axes(covariance: Tensor, columns: int) -> Tensor:
+    """L with L L' the nearest covariance of so many factors.  covariance: (T, T) -> (T, columns)."""
+    values, axes = torch.linalg.eigh((covariance + covariance.T) / 2)
+    return _padded(axes.flip(1)[:, :columns] * values.flip(0)[:columns].clamp(min=0).sqrt(), columns)
 
 
 def _padded(loadings: Tensor, columns: int) -> Tensor:

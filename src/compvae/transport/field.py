@@ -44,13 +44,35 @@ class VelocityField(nn.Module):
 
     def forward(self, u: Tensor, time: Tensor, embedded: Tensor) -> Tensor:
         """What the network says, (B, T).  u: (B, T).  time: (B, 1) or (1, 1).  embedded: (B, H)."""
-        angle = math.pi * time * torch.arange(1, WAVES + 1, dtype=u.dtype, device=u.device)
-        waves = torch.cat([angle.sin(), angle.cos()], 1).expand(len(u), -1)
-        hidden = self.first(torch.cat([u, waves], 1)) + embedded
+        hidden = self._first(u, time, embedded)
         for block, shift in zip(self.blocks, self.shifts, strict=True):
             hidden = hidden + block(silu(hidden) + shift(embedded))
         out: Tensor = self.last(silu(hidden))
         return out
+
+    def with_jacobian(self, u: Tensor, time: Tensor, embedded: Tensor) -> tuple[Tensor, Tensor]:
+        """What the network says, (B, T), and its derivative by u, (B, T, T), arguments as in forward."""
+        hidden = self._first(u, time, embedded)
+        slope = self.first.weight[:, : u.shape[1]].expand(len(u), -1, -1)  # (B, H, T)
+        for block, shift in zip(self.blocks, self.shifts, strict=True):
+            into, _, out = block
+            inner = into(silu(hidden) + shift(embedded))
+            slope = slope + out.weight @ (_silu_slope(inner) * (into.weight @ (_silu_slope(hidden) * slope)))
+            hidden = hidden + out(silu(inner))
+        return self.last(silu(hidden)), self.last.weight @ (_silu_slope(hidden) * slope)
+
+    def _first(self, u: Tensor, time: Tensor, embedded: Tensor) -> Tensor:
+        """The first hidden layer, (B, H)."""
+        angle = math.pi * time * torch.arange(1, WAVES + 1, dtype=u.dtype, device=u.device)
+        waves = torch.cat([angle.sin(), angle.cos()], 1).expand(len(u), -1)
+        hidden: Tensor = self.first(torch.cat([u, waves], 1)) + embedded
+        return hidden
+
+
+def _silu_slope(x: Tensor) -> Tensor:
+    """d silu / dx, (B, H, 1).  x: (B, H)."""
+    share = torch.sigmoid(x)
+    return (share * (1 + x * (1 - share)))[..., None]
 
 
 def path_scale(time: Tensor) -> Tensor:

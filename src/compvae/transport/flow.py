@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.func import jacfwd, jvp, vmap
 
 from compvae.transport.field import VelocityField, path_scale
 
@@ -82,26 +81,39 @@ def log_determinant(field: VelocityField, u: Tensor, embedded: Tensor, steps: in
     """
     total = u.new_zeros(len(u))
     for index in range(steps):
-
-        def step(one: Tensor, known: Tensor, k: int = index) -> Tensor:
-            return _step(field, one[None], known[None], k, steps)[0]
-
         if u.shape[1] <= EXACT_VALUES:
-            total = total + torch.linalg.slogdet(vmap(jacfwd(step))(u, embedded))[1]
+            u, jacobian = _step_with_jacobian(field, u, embedded, index, steps)
+            total = total + torch.linalg.slogdet(jacobian)[1]
         else:
-            total = total + _estimated(lambda v, k=index: _step(field, v, embedded, k, steps), u)  # type: ignore[misc]
-        u = _step(field, u, embedded, index, steps)
+            after, change = _estimated(lambda v, k=index: _step(field, v, embedded, k, steps), u)  # type: ignore[misc]
+            u, total = after, total + change
     return u, total
 
 
-def _estimated(step: Callable[[Tensor], Tensor], u: Tensor) -> Tensor:
-    """ln det of the step's Jacobian, (B,), estimated.  u: (B, T)."""
+def _step_with_jacobian(
+    field: VelocityField, u: Tensor, embedded: Tensor, index: int, steps: int
+) -> tuple[Tensor, Tensor]:
+    """u_(k+1), (B, T), and its derivative by u_k, I + h/2 (A + A' (I + h A)), (B, T, T), with A, A' those of f."""
+    start, end = (u.new_full((1, 1), k / steps) for k in (index, index + 1))
+    first, last = path_scale(start), path_scale(end)
+    slope, inner = field.with_jacobian(first * u, start, embedded)
+    ahead, outer = field.with_jacobian(last * (u + slope / first / steps), end, embedded)
+    one = torch.eye(u.shape[1], dtype=u.dtype)
+    jacobian = one + (inner + outer @ (one + inner / steps)) / (2 * steps)
+    return u + (slope / first + ahead / last) / (2 * steps), jacobian
+
+
+def _estimated(step: Callable[[Tensor], Tensor], u: Tensor) -> tuple[Tensor, Tensor]:
+    """The step of u, (B, T), and ln det of its Jacobian, (B,), estimated."""
     generator = torch.Generator().manual_seed(u.shape[1])
     total = u.new_zeros(len(u))
-    for _ in range(PROBES):
-        probe = torch.randint(0, 2, (1, u.shape[1]), generator=generator).to(u) * 2 - 1
-        vector = probe.expand_as(u)
-        for power in range(1, SERIES + 1):
-            vector = jvp(step, (u,), (vector,))[1] - vector
-            total = total - (-1) ** power / power * (probe * vector).sum(1) / PROBES
-    return total
+    with torch.enable_grad():
+        point = u.detach().requires_grad_()
+        after = step(point)
+        for _ in range(PROBES):
+            probe = (torch.randint(0, 2, (1, u.shape[1]), generator=generator).to(u) * 2 - 1).expand_as(u)
+            vector = probe
+            for power in range(1, SERIES + 1):
+                vector = torch.autograd.grad(after, point, vector, retain_graph=True)[0] - vector
+                total = total - (-1) ** power / power * (probe * vector).sum(1) / PROBES
+    return after.detach(), total

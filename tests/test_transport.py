@@ -1,0 +1,331 @@
+"""The invertible model against independent computations: dense Gaussians, autograd, quadrature; all in float64."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.distributions import MultivariateNormal
+
+from compvae.batch import Batch, CountedParts, Shared
+from compvae.model import Model
+from compvae.noise import Noise, Still
+from compvae.parts import Categorical, PartsSchema
+from compvae.transport import flow
+from compvae.transport.base import Base, with_whole
+from compvae.transport.config import TransportConfig
+from compvae.transport.expectation import fit_base
+from compvae.transport.link import CURVES, Link
+from compvae.transport.network import Transport
+from compvae.transport.structure import find_structure, undetermined_kinds
+
+KINDS, VALUES, RANK, FACTORS = 3, 4, 2, 2
+SCHEMA = PartsSchema(attributes=(Categorical(name="kind", categories=("a", "b", "c")),))
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return Noise(seed, 1).normal("test", *shape, dtype=torch.float64)[0]
+
+
+def random_base(covariates: int = 0, seed: int = 0) -> Base:
+    base = Base(KINDS, VALUES, RANK, FACTORS, covariates).double()
+    base.means.copy_(normal(KINDS + 1, 1 + covariates, VALUES, seed=seed))
+    base.loadings.copy_(normal(KINDS + 1, VALUES, RANK, seed=seed + 1))
+    base.noise.copy_(0.1 + normal(KINDS + 1, VALUES, seed=seed + 2).square())
+    base.shared.copy_(0.5 * normal(KINDS, VALUES, FACTORS, seed=seed + 3))
+    base.spread_by.copy_(0.3 * normal(covariates, seed=seed + 4))
+    return base
+
+
+def random_transport(seed: int = 0, strength: float = 0.5, **fields: object) -> Transport:
+    """A model with a random base and a map that is far from the identity."""
+    config = TransportConfig(
+        parts=SCHEMA, shape=(VALUES,), rank=RANK, factors=FACTORS, width=8, depth=1, steps=6
+    ).with_changes(**fields)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = Transport(config).double()
+    network.base.load_state_dict(random_base(seed=seed).state_dict())
+    network.field.last.weight.data.copy_(strength * normal(VALUES, 8, seed=seed + 9))
+    return network.eval().requires_grad_(False)
+
+
+def counts_of(*rows: tuple[int, int, int]) -> Tensor:
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def covariances(base: Base, counts: Tensor) -> tuple[list[Tensor], Tensor]:
+    """S_c n_c of each kind and of the whole, and the loading of z, of one composition.  counts: (C,)."""
+    n = with_whole(counts[None])[0]
+    own = [n[c] * (base.loadings[c] @ base.loadings[c].T + base.noise[c].diag()) for c in range(KINDS + 1)]
+    return own, torch.einsum("c,ctz->tz", counts, base.shared)
+
+
+# -- the base --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 12])
+def test_the_posterior_of_the_terms_and_of_z_is_dense_conditioning(size: int) -> None:
+    base = random_base()
+    counts = counts_of(*[(size - k // 2, k // 2, k % 2) for k in range(min(size, 3))])
+    groups = Shared(torch.zeros(len(counts), dtype=torch.int64), 1)  # all of them share one z
+    deviation = normal(len(counts), VALUES, seed=7)
+    found = base.posterior_mean(deviation, counts, counts[:, :0], groups)
+
+    own = [covariances(base, row)[0] for row in counts]
+    loading = torch.cat([covariances(base, row)[1] for row in counts])  # (B T, Z)
+    total = torch.block_diag(*(sum(terms) for terms in own)) + loading @ loading.T
+    pull = torch.linalg.solve(total, deviation.flatten())
+    torch.testing.assert_close(found.z, (loading.T @ pull).expand(len(counts), -1), rtol=1e-8, atol=1e-10)
+    for row in range(len(counts)):
+        for kind in range(KINDS + 1):
+            expected = own[row][kind] @ pull[row * VALUES : (row + 1) * VALUES]
+            torch.testing.assert_close(found.kinds[row, kind], expected, rtol=1e-8, atol=1e-10)
+
+
+def test_the_log_density_is_that_of_the_dense_gaussian_jointly_where_z_is_shared() -> None:
+    base, counts = random_base(), counts_of((2, 1, 0), (0, 3, 1), (1, 1, 1))
+    deviation, groups = normal(3, VALUES, seed=3), Shared(torch.tensor([0, 0, 1]), 2)
+    alone = base.log_prob(deviation, counts, counts[:, :0])
+    joint = base.log_prob(deviation, counts, counts[:, :0], groups)
+    for row in range(3):
+        own, loading = covariances(base, counts[row])
+        dense = MultivariateNormal(torch.zeros(VALUES).double(), sum(own) + loading @ loading.T)
+        torch.testing.assert_close(alone[row], dense.log_prob(deviation[row]), rtol=1e-9, atol=1e-9)
+    loading = torch.cat([covariances(base, row)[1] for row in counts[:2]])
+    total = torch.block_diag(*(sum(covariances(base, row)[0]) for row in counts[:2])) + loading @ loading.T
+    together = MultivariateNormal(torch.zeros(2 * VALUES).double(), total).log_prob(deviation[:2].flatten())
+    torch.testing.assert_close(joint[:2].sum(), together, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(joint[2], alone[2], rtol=1e-12, atol=1e-12)
+
+
+def test_draws_have_the_moments_of_the_base_and_spread_by_context() -> None:
+    base, rows = random_base(covariates=2), 40_000
+    counts, context = counts_of((2, 0, 3)).expand(rows, -1), torch.tensor([[0.5, -1.0]]).double().expand(rows, -1)
+    drawn = base.draw(counts, context, Noise(1, rows))
+    own, loading = covariances(base, counts[0])
+    factor = float((context[0] @ base.spread_by).exp())
+    expected = (sum(own) + loading @ loading.T) * factor**2
+    torch.testing.assert_close(drawn.T.cov(), expected, rtol=0.0, atol=0.05 * float(expected.diagonal().max()))
+    torch.testing.assert_close(
+        base.spread(counts[:1], context[:1])[0], expected.diagonal().sqrt(), rtol=1e-12, atol=1e-12
+    )
+
+
+def test_draws_of_the_posterior_add_up_to_w_and_have_its_means() -> None:
+    base, rows = random_base(), 20_000
+    counts, deviation = counts_of((2, 1, 0)).expand(rows, -1), normal(1, VALUES, seed=5).expand(rows, -1)
+    terms = base.posterior(deviation, counts, counts[:, :0], None, Noise(2, rows))
+    summed = terms.kinds.sum(1) + base.of_z(counts, counts[:, :0], terms.z)
+    torch.testing.assert_close(summed, deviation, rtol=0.0, atol=1e-9)
+    mean = base.posterior_mean(deviation[:1], counts[:1], counts[:1, :0])
+    spread = terms.kinds.std(0) / math.sqrt(rows)
+    assert ((terms.kinds.mean(0) - mean.kinds[0]).abs() <= 5 * spread + 1e-9).all()
+    still = base.posterior(deviation[:1], counts[:1], counts[:1, :0], None, Still(1))
+    torch.testing.assert_close(still.kinds, mean.kinds, rtol=0.0, atol=1e-12)
+
+
+def test_em_finds_what_parts_share_where_wholes_are_known_to_share_it() -> None:
+    truth, rows = random_base(seed=20), 3000
+    counts = Noise(4, rows).integers("counts", 0, 3, KINDS).double() + counts_of((1, 0, 0))
+    groups = Shared(torch.arange(rows) // 3, rows // 3)
+    z = Noise(5, rows).normal("z", FACTORS, dtype=torch.float64)[groups.first][groups.group]
+    w = truth.mean(counts, counts[:, :0]) + truth.draw(counts, counts[:, :0], Noise(6, rows), z)
+    base = fit_base(Base(KINDS, VALUES, RANK, FACTORS, 0), w, counts, counts[:, :0], groups, 30, rows).double()
+    typical = counts.mean(0)  # what two wholes of average composition have in common
+    found, expected = (torch.einsum("c,ctz->tz", typical, one.shared) for one in (base, truth))
+    common, known = found @ found.T * base.scale[:, None] * base.scale, expected @ expected.T
+    assert (common - known).norm() < 0.15 * known.norm()
+    torch.testing.assert_close(
+        base.mean(counts[:5], counts[:5, :0]) * base.scale, truth.mean(counts[:5], counts[:5, :0]), rtol=0.1, atol=0.25
+    )
+
+
+# -- link and map ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("extensive", [True, False])
+@pytest.mark.parametrize("name", ["identity", *CURVES])
+def test_a_link_is_inverted_and_its_slope_is_that_of_autograd(name: str, extensive: bool) -> None:
+    sizes = torch.tensor([[1.0], [4.0], [100.0]]).double()
+    data = Noise(0, 50).uniform("x", VALUES, dtype=torch.float64) * 3 + 0.05
+    link = Link(name, VALUES, extensive).double().fit_(data, torch.ones(50, 1).double())  # type: ignore[arg-type]
+    x = torch.linspace(-0.5, 4.0, 3 * VALUES).double().view(3, VALUES).requires_grad_()  # beyond the limits too
+    y = link(x, sizes)
+    torch.testing.assert_close(link.inverse(y, sizes), x, rtol=1e-7, atol=1e-7)
+    slope = torch.autograd.grad(y.sum(), x)[0]
+    torch.testing.assert_close(link.log_slope(x, sizes), slope.log(), rtol=1e-7, atol=1e-7)
+
+
+def test_a_map_that_was_not_trained_is_the_identity_at_any_number_of_steps() -> None:
+    network = random_transport(strength=0.0)
+    u = normal(5, VALUES, seed=1)
+    embedded = network.field.embed(network.given(CountedParts(counts_of((1, 1, 0)).expand(5, -1)), None).condition())
+    for steps in (1, 2, 16):
+        torch.testing.assert_close(flow.apply(network.field, u, embedded, steps), u, rtol=0.0, atol=0.0)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.1, 1.0))
+def test_the_inverse_is_solved_and_the_determinant_is_that_of_autograd(seed: int, strength: float) -> None:
+    network = random_transport(seed, strength)
+    given_ = network.given(CountedParts(counts_of((2, 0, 1), (1, 1, 1))), None)
+    u, embedded = normal(2, VALUES, seed=seed), network.field.embed(given_.condition())
+    mapped, slope = flow.log_determinant(network.field, u, embedded, 6)
+    torch.testing.assert_close(flow.invert(network.field, mapped, embedded, 6), u, rtol=0.0, atol=1e-4)
+    for row in range(2):
+        jacobian = torch.autograd.functional.jacobian(
+            lambda v, r=row: flow.apply(network.field, v[None], embedded[r : r + 1], 6)[0], u[row]
+        )
+        torch.testing.assert_close(slope[row], torch.linalg.slogdet(jacobian)[1], rtol=1e-8, atol=1e-8)
+
+
+def test_the_estimated_determinant_is_near_the_exact_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = random_transport(3, 0.2)
+    given_ = network.given(CountedParts(counts_of((2, 0, 1))), None)
+    u, embedded = normal(1, VALUES, seed=3), network.field.embed(given_.condition())
+    exact = flow.log_determinant(network.field, u, embedded, 6)[1]
+    monkeypatch.setattr(flow, "EXACT_VALUES", 0)
+    monkeypatch.setattr(flow, "PROBES", 400)
+    assert abs(float(flow.log_determinant(network.field, u, embedded, 6)[1] - exact)) < 0.05
+
+
+# -- the whole -------------------------------------------------------------------------------------------------------
+
+
+def test_log_prob_is_the_dense_gaussian_where_the_map_is_the_identity() -> None:
+    network, counts = random_transport(strength=0.0), counts_of((2, 1, 0), (0, 0, 3))
+    x = network.base.mean(counts, counts[:, :0]) + normal(2, VALUES, seed=1)
+    found = network.log_prob(Batch(x, CountedParts(counts)))
+    for row in range(2):
+        own, loading = covariances(network.base, counts[row])
+        mean = network.base.mean(counts[row : row + 1], counts[:1, :0])[0]
+        dense = MultivariateNormal(mean, sum(own) + loading @ loading.T)
+        torch.testing.assert_close(found[row], dense.log_prob(x[row]), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("link", ["identity", "bend", "saturation"])
+def test_the_density_integrates_to_one(link: str) -> None:
+    config = TransportConfig(parts=SCHEMA, shape=(2,), rank=1, factors=1, width=8, depth=1, steps=6, link=link)  # type: ignore[arg-type]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        network = Transport(config).double().eval()
+    network.base.means[:, 0] = 0.3
+    network.base.loadings.copy_(0.5 * normal(KINDS + 1, 2, 1, seed=2))
+    network.base.noise.fill_(0.2)
+    network.field.last.weight.data.copy_(0.4 * normal(2, 8, seed=4))
+    network.requires_grad_(False)
+    low, high, points = (-9.0, 9.0, 361) if link != "saturation" else (-14.0, 1.4, 309)
+    axis = torch.linspace(low, high, points).double()
+    grid = torch.cartesian_prod(axis, axis)
+    counts = counts_of((1, 1, 0)).expand(len(grid), -1)
+    with torch.no_grad():
+        density = network.log_prob(Batch(grid, CountedParts(counts))).exp()
+    assert abs(float(density.sum() * (axis[1] - axis[0]) ** 2) - 1) < 1e-3
+
+
+def test_edits_that_change_nothing_give_x_back_and_removals_are_dense_conditioning() -> None:
+    network = random_transport(strength=0.3).float()
+    model = Model(network)
+    x = model.sample({"a": 3, "b": 1}, n=6, seed=1)
+    posterior = model.infer(x, {"a": 3, "b": 1})
+    spread = x.std()
+    assert np.abs(posterior.decode() - x).max() < 1e-4 * spread
+    assert np.abs(posterior.decode(n=3, seed=2) - x).max() < 2e-4 * spread
+    assert np.abs(posterior.add({"c": 1}).remove({"c": 1}).decode() - x).max() < 1e-4 * spread
+    # one of three alike goes: of their term two thirds stay in the mean; the rest of W as it was
+    given_ = network.given(CountedParts(counts_of((3, 1, 0)).expand(6, -1)), None)
+    deviation = network.deviations(torch.from_numpy(x), given_)
+    base = network.base
+    terms = base.posterior_mean(deviation, given_.counts, given_.context)
+    after = network.given(CountedParts(counts_of((2, 1, 0)).expand(6, -1)), None)
+    kept = terms.kinds * torch.tensor([2 / 3, 1.0, 0.0, 1.0])[:, None]
+    expected = network.wholes(kept.sum(1) + base.of_z(after.counts, after.context, terms.z), after)
+    np.testing.assert_allclose(posterior.remove({"a": 1}).decode(), expected.numpy(), atol=1e-5)
+
+
+def test_rows_depend_on_nothing_beside_them_and_parts_have_no_order() -> None:
+    model = Model(random_transport().float())
+    many = model.sample({"a": 2, "c": 1}, n=300, seed=4)
+    assert (model.sample([{"kind": "c"}, {"kind": "a", "count": 2}], n=10, seed=4) == many[:10]).all()
+    alone = model.infer(many[3], {"a": 2, "c": 1}).decode()
+    np.testing.assert_array_equal(model.infer(many[:40], {"c": 1, "a": 2}).decode()[3], alone)
+
+
+def test_a_million_parts_ask_for_as_many_numbers_as_ten() -> None:
+    class Counting(Noise):
+        asked = 0
+
+        def normal(self, name: str, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            Counting.asked += math.prod(shape)
+            return super().normal(name, *shape, dtype=dtype)
+
+    asked = []
+    for size in (10, 1_000_000):
+        Counting.asked = 0
+        random_transport().draw(CountedParts(counts_of((size, 0, 0))), None, Counting(0, 1))
+        asked.append(Counting.asked)
+    assert asked[0] == asked[1]
+
+
+def test_limits_and_whole_numbers_hold_in_every_draw() -> None:
+    bounded = Model(random_transport(lower=0.0, upper=1.5).float()).sample({"a": 3}, n=500)
+    assert bounded.min() == 0.0
+    assert bounded.max() == 1.5
+    whole = Model(random_transport(integers=True, lower=0.0).float()).sample({"a": 3}, n=200)
+    assert (whole == np.round(whole)).all()
+
+
+# -- what data shows -------------------------------------------------------------------------------------------------
+
+
+def wholes_of(kind: str, rows: int = 3000) -> Batch:
+    """Sums of kinds with their own levels, seen as they are, through a limit, as products, as whole numbers."""
+    noise = Noise(9, rows)
+    counts = noise.integers("counts", 0, 2, KINDS).double() + counts_of((1, 0, 0))
+    levels = torch.tensor([[0.2, 0.5, 0.3, 0.1], [0.6, 0.1, 0.2, 0.4], [0.1, 0.3, 0.6, 0.5]]).double()
+    total = counts @ levels + 0.1 * counts.sum(1, keepdim=True).sqrt() * noise.normal("x", VALUES, dtype=torch.float64)
+    shown = {
+        "sum": total,
+        "average": total / counts.sum(1, keepdim=True),
+        "limit": 1 - torch.exp(-total.clamp(min=0)),
+        "product": (2 * total).exp(),
+        "whole": (5 * total).round().clamp(min=0),
+    }[kind]
+    return Batch(shown.float(), CountedParts(counts))
+
+
+@pytest.mark.parametrize(
+    ("kind", "link", "extensive"),
+    [
+        ("sum", "identity", True),
+        ("average", "identity", False),
+        ("limit", "saturation", True),
+        ("product", "log", True),
+        ("whole", "identity", True),
+    ],
+)
+def test_the_structure_of_data_is_found(kind: str, link: str, extensive: bool) -> None:
+    batch = wholes_of(kind)
+    plain = TransportConfig(parts=SCHEMA, shape=(VALUES,))
+    found = find_structure(plain, batch.rows(torch.arange(2000)), batch.rows(torch.arange(2000, 3000))).config
+    assert (found.link, found.extensive, found.integers) == (link, extensive, kind == "whole")
+
+
+def test_kinds_that_the_data_does_not_tell_apart_are_named() -> None:
+    kinds = ["a", "b", "c"]
+    counts = counts_of((1, 2, 2), (2, 0, 0), (0, 1, 1), (3, 1, 1))
+    assert undetermined_kinds(kinds, counts, shared=False) == {
+        "b": "it always comes together with c",
+        "c": "it always comes together with b",
+    }
+    once = counts_of((2, 1, 0), (1, 0, 0), (0, 1, 0), (3, 0, 0))
+    assert undetermined_kinds(kinds, once, shared=False) == {"b": "no whole has two of it", "c": "it does not occur"}
+    assert undetermined_kinds(kinds, once, shared=True) == {"c": "it does not occur"}
+    constant = counts_of((2, 0, 1), (0, 1, 2), (1, 2, 0))
+    assert set(undetermined_kinds(kinds, constant, shared=False)) == set(kinds)
