@@ -42,7 +42,7 @@ class TransportConfig(BaseModel):
     width: Annotated[int, Field(ge=1, le=16_384)] = 128
     depth: Annotated[int, Field(ge=0, le=64)] = 4
     steps: Annotated[int, Field(ge=1, le=1024)] = 16
-    floor: Annotated[float, Field(ge=0, le=1)] = 0.02
+    floor: Annotated[float, Field(ge=0, le=1)] = 0.1
 
     def settled(self) -> TransportConfig:
         """The configuration itself: it has no settings that nothing reads."""

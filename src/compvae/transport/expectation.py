@@ -4,12 +4,10 @@
     M   [m_c, M_c, L_c, B_c] by least squares of W on [n_c (1, a), sqrt(n_c) factors_c, n_c z], weighted by 1 / K
         d_c = mean square of each kind's share of what is left
 
-Starts at the regression of W on the counts and the principal axes of what is left.
+Starts at least squares: of W on the counts, and of the products of what is left on n_c, 1 and K^2.
 """
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import Tensor
@@ -17,7 +15,7 @@ from torch import Tensor
 from compvae.batch import Shared
 from compvae.transport.base import Base, with_whole
 
-__all__ = ["fit_base"]
+__all__ = ["fit_base", "raise_noise_"]
 
 RIDGE = 1e-6  # relative, for regressors that hardly vary
 SMALLEST = 1e-4  # scale of a value, relative to the largest: values that are constant have one too
@@ -26,8 +24,13 @@ CHUNK_NUMBERS = 2**24  # of the loadings of one chunk
 
 
 @torch.no_grad()
-def fit_base(base: Base, w: Tensor, counts: Tensor, context: Tensor, groups: Shared | None, rounds: int) -> Base:
-    """Fit in place.  w: W in its own units, (N, T).  counts: (N, C).  context: (N, E).  groups: which have one z."""
+def fit_base(
+    base: Base, w: Tensor, counts: Tensor, context: Tensor, groups: Shared | None, rounds: int, rows: int = 1500
+) -> Base:
+    """Fit in place.  w: W in its own units, (N, T).  counts: (N, C).  context: (N, E).  groups: which have one z.
+
+    rounds: of EM.  rows: that EM sees, the first ones; all else is fitted to all.
+    """
     w, counts, context = w.double(), counts.double(), context.double()
     size = counts.sum(1, keepdim=True)
     design = _design(counts, context)
@@ -38,9 +41,11 @@ def fit_base(base: Base, w: Tensor, counts: Tensor, context: Tensor, groups: Sha
     base.scale.copy_(scale)
     base.means.copy_((means / scale).view_as(base.means))
     base.spread_by.copy_(_spread_by_context((residual / scale).square().mean(1), context))
-    _start(base, residual / scale / base.factor(context))
+    _start(base, residual / scale / base.factor(context) * size.sqrt(), counts)
+    few = slice(0, rows)
+    some = None if groups is None else Shared.of(groups.group[few])
     for _ in range(rounds):
-        _round(base, w / scale, counts, context, groups)
+        _round(base, w[few] / scale, counts[few], context[few], some)
     _match_variance(base, w / scale, counts, context)
     return base
 
@@ -54,6 +59,14 @@ def _match_variance(base: Base, w: Tensor, counts: Tensor, context: Tensor) -> N
     base.noise.mul_(ratio)
     base.loadings.mul_(ratio.sqrt()[:, None])
     base.shared.mul_(ratio.sqrt()[:, None])
+
+
+@torch.no_grad()
+def raise_noise_(base: Base, floor: float) -> None:
+    """d_c at least floor^2 of each kind's variance: where wholes vary in fewer ways than they have values, the map sees
+    noise of one and the same size at both of its ends, and leaves it as it is."""
+    own = base.loadings.square().sum(2) + base.noise
+    base.noise.copy_(torch.maximum(base.noise, floor**2 * own))
 
 
 def _design(counts: Tensor, context: Tensor) -> Tensor:
@@ -80,17 +93,34 @@ def _spread_by_context(square: Tensor, context: Tensor) -> Tensor:
     return 0.5 * solved
 
 
-def _start(base: Base, residual: Tensor) -> None:
-    """Principal axes of what the counts leave, the same for all kinds.  residual: (N, T), per sqrt(K)."""
-    rows = residual[:: max(1, len(residual) // 4000)]
-    _, values, axes = torch.linalg.svd(rows, full_matrices=False)
-    axes = axes * (values[:, None] / math.sqrt(len(rows)))  # (., T)
-    wanted = torch.zeros(max(base.rank, base.factors), axes.shape[1], dtype=axes.dtype)
-    wanted[: len(axes)] = axes[: len(wanted)]
-    base.loadings.copy_(0.7 * wanted[: base.rank].T.expand_as(base.loadings))
-    base.shared.copy_(0.3 * wanted[: base.factors].T.expand_as(base.shared))
-    left = (rows.square().mean(0) - wanted[: base.rank].square().sum(0)).clamp(min=1e-3)
-    base.noise.copy_(0.5 * left.expand_as(base.noise))
+def _start(base: Base, residual: Tensor, counts: Tensor) -> None:
+    """Second moments of what the means leave, by least squares: Cov W = sum_c n_c S_c + S_0 + K^2 S_z, cut to its axes.
+
+    residual: (N, T), in units of scale.  counts: (N, C).
+    """
+    size = counts.sum(1, keepdim=True)
+    terms = torch.cat([with_whole(counts), size**2], 1) / size**2  # every row has errors of one size, over K^2
+    square = terms.T @ terms
+    square = square + 1e-4 * square.diagonal().mean() * torch.eye(len(square), dtype=square.dtype)
+    solver = torch.linalg.solve(square, terms.T) / size[:, 0] ** 2  # (C + 2, N)
+    pooled = (residual / size.sqrt()).square().mean(0)
+    for kind, weights in enumerate(solver):
+        covariance = (residual * weights[:, None]).T @ residual
+        values, axes = torch.linalg.eigh((covariance + covariance.T) / 2)
+        kept = base.rank if kind <= base.kinds else base.factors
+        values, axes = values.flip(0)[:kept].clamp(min=0), axes.flip(1)[:, :kept]
+        loadings = axes * values.sqrt()
+        if kind > base.kinds:
+            base.shared.copy_(_padded(loadings, base.factors).expand_as(base.shared))
+        else:
+            base.loadings[kind] = _padded(loadings, base.rank)
+            left = covariance.diagonal() - loadings.square().sum(1)
+            base.noise[kind] = left.clamp(min=1e-3 * pooled + LEAST_NOISE)
+
+
+def _padded(loadings: Tensor, columns: int) -> Tensor:
+    """(T, R') -> (T, columns): with zeros where there are fewer values than factors."""
+    return torch.cat([loadings, loadings.new_zeros(len(loadings), columns - loadings.shape[1])], 1)
 
 
 def _round(base: Base, w: Tensor, counts: Tensor, context: Tensor, groups: Shared | None) -> None:

@@ -25,7 +25,7 @@ from compvae.transport.link import Link, within
 __all__ = ["Candidate", "Structure", "find_structure", "undetermined_kinds"]
 
 ATOM = 0.005  # share of values on one limit that makes it a limit
-FEW_ROWS, FEW_ROUNDS = 1000, 5  # of a comparison
+FEW_ROWS, FEW_ROUNDS = 1000, 1  # of EM in a comparison
 DRAWS = 32  # of the base, for each whole that is scored
 SCORED = 400  # wholes
 RANKS = (3, 8)
@@ -129,7 +129,7 @@ def _scored(config: TransportConfig, fitted: _Wholes, judged: _Wholes) -> list[C
     small, large = (fitted.sizes <= cut).flatten(), (judged.sizes > cut).flatten()
     several = bool(small.sum() >= 50) and bool(large.sum() >= 20)
     rows = small.nonzero()[:, 0] if several else torch.arange(len(fitted.x))
-    training = fitted.at(rows[:FEW_ROWS])
+    training = fitted.at(rows)
     inside = judged.at(((~large) if several else torch.ones_like(large)).nonzero()[:SCORED, 0])
     beyond = judged.at(large.nonzero()[:SCORED, 0]) if several else None
     found = []
@@ -147,7 +147,7 @@ def _fitted(config: TransportConfig, wholes: _Wholes, rounds: int) -> tuple[Base
     y = link(wholes.x, wholes.sizes)
     base = Base(config.parts.n_kinds, values, config.rank, config.factors, wholes.context.shape[1])
     w = y if config.extensive else y * wholes.sizes
-    return fit_base(base, w, wholes.counts, wholes.context, wholes.groups, rounds), link
+    return fit_base(base, w, wholes.counts, wholes.context, wholes.groups, rounds, FEW_ROWS), link
 
 
 def _score(config: TransportConfig, base: Base, link: Link, wholes: _Wholes) -> float:
@@ -170,7 +170,7 @@ def _ranks(config: TransportConfig, fitted: _Wholes, judged: _Wholes) -> tuple[i
     values, kinds = fitted.x.shape[1], config.parts.n_kinds
     most = max(1, min(values, MOST_FACTORS // (kinds + 1)))
     training, unseen = (
-        fitted.at(torch.arange(min(len(fitted.x), FEW_ROWS))),
+        fitted,
         judged.at(torch.arange(min(len(judged.x), SCORED))),
     )
 
