@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+
 from dataset_files import write_table
 
 KINDS = ("low", "high")

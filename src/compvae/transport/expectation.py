@@ -20,6 +20,7 @@ __all__ = ["fit_base", "raise_noise_"]
 RIDGE = 1e-6  # relative, for regressors that hardly vary
 SMALLEST = 1e-4  # scale of a value, relative to the largest: values that are constant have one too
 LEAST_NOISE = 1e-6  # d_c in units of scale^2
+MOST_AXES = 512  # in which second moments are taken apart
 CHUNK_NUMBERS = 2**24  # of the loadings of one chunk
 
 
@@ -104,18 +105,33 @@ def _start(base: Base, residual: Tensor, counts: Tensor) -> None:
     square = square + 1e-4 * square.diagonal().mean() * torch.eye(len(square), dtype=square.dtype)
     solver = torch.linalg.solve(square, terms.T) / size[:, 0] ** 2  # (C + 2, N)
     pooled = (residual / size.sqrt()).square().mean(0)
+    basis = _basis(residual / size.sqrt())
+    seen = residual if basis is None else residual @ basis
     for kind, weights in enumerate(solver):
-        covariance = (residual * weights[:, None]).T @ residual
+        covariance = (seen * weights[:, None]).T @ seen
         values, axes = torch.linalg.eigh((covariance + covariance.T) / 2)
         kept = base.rank if kind <= base.kinds else base.factors
         values, axes = values.flip(0)[:kept].clamp(min=0), axes.flip(1)[:, :kept]
-        loadings = axes * values.sqrt()
+        loadings = axes * values.sqrt() if basis is None else basis @ (axes * values.sqrt())
         if kind > base.kinds:
             base.shared.copy_(_padded(loadings, base.factors).expand_as(base.shared))
         else:
             base.loadings[kind] = _padded(loadings, base.rank)
-            left = covariance.diagonal() - loadings.square().sum(1)
+            own = covariance.diagonal() if basis is None else weights @ residual.square()
+            left = own - loadings.square().sum(1)
             base.noise[kind] = left.clamp(min=1e-3 * pooled + LEAST_NOISE)
+
+
+def _basis(residual: Tensor) -> Tensor | None:
+    """Directions in which wide wholes vary, (T, A): covariances of all their values are too large to be taken apart.
+
+    residual: (N, T).  None where there are few values.
+    """
+    if residual.shape[1] <= MOST_AXES:
+        return None
+    rows = residual[:: -(-len(residual) // MOST_AXES)]
+    axes: Tensor = torch.linalg.svd(rows, full_matrices=False)[2]
+    return axes.T
 
 
 def _padded(loadings: Tensor, columns: int) -> Tensor:
