@@ -1,4 +1,4 @@
-"""The gallery's table: auto, every preset that suits, the Gaussian, the flow on the counts, equal minutes of one core each.
+"""The gallery's table: auto, every preset that suits, the Gaussian, the flow on the counts, equal minutes each.
 
 python -m gallery.run --minutes 3 --json benchmarks/results/gallery.json           (from benchmarks/; hours)
 python -m gallery.run --problems chords,dice --models auto,flow --seeds 0          (some of it)
@@ -16,17 +16,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gallery
 import torch
-from gallery.table import Editor, Effort, Sampler, judge, of_model
 
 import compvae
+import gallery
 from compvae.model import Model
 from compvae.noise import Noise
 from compvae.presets import presets_of
 from compvae.problems import Problem
 from compvae.transport.starting import FITTED_ROWS
 from compvae.verdict.yardsticks import counts_flow, moment_gaussian
+from gallery.table import Editor, Effort, Sampler, judge, of_model
 
 PROBLEMS = ("spectra", "chords", "queue", "dice", "appliances", "heat", "balls")
 FITTED = 4711  # seed of what yardsticks are fitted to

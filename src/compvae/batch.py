@@ -156,12 +156,14 @@ class Batch:
 
     x: (B, *shape).  parts: either view.  context: (B, E) encoded covariates, or None where the model has none.
     shared: which wholes have a common z, or None where each has its own.
+    records: which whole of some data each of them is, (B,) int64, or None where they were made for the batch.
     """
 
     x: Tensor
     parts: Parts
     context: Tensor | None = None
     shared: Shared | None = None
+    records: Tensor | None = None
 
     def __post_init__(self) -> None:
         for name, rows in (
@@ -178,6 +180,15 @@ class Batch:
     def rows(self, rows: Tensor) -> Batch:
         """Some of the wholes, each on its own: who shares a factor with whom is left out.  rows: (R,) int64."""
         return Batch(self.x[rows], self.parts.rows(rows), None if self.context is None else self.context[rows])
+
+    def different(self) -> Batch:
+        """Each whole of the data once, on its own: of few wholes, draws hold the same ones again and again."""
+        if self.records is None:
+            return self
+        first: dict[int, int] = {}
+        for row, record in enumerate(self.records.tolist()):
+            first.setdefault(record, row)
+        return self.rows(torch.tensor(list(first.values())))
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Batch:
         """The same batch elsewhere, x and context as floating-point numbers of this type."""

@@ -49,7 +49,8 @@ def infer(
 
     For each whole the file holds x, the whole as the model sees it; alone (n, kinds of parts, *shape), each different
     part decoded alone, in the order of parts; and the bound on ln p(x | parts) in nats, bound = bound_x - bound_w -
-    bound_z.  Alike parts have one mean and stand once, with their count, in parts (JSON text).
+    bound_z; of an invertible model bound is ln p(x | parts) itself, without terms.  Alike parts have one mean and stand
+    once, with their count, in parts (JSON text).
     """
     import numpy as np
 
@@ -60,18 +61,19 @@ def infer(
     ids, x, composition = _observed(loaded, data, parts, context)
     whole = composition.decode()
     terms = loaded.elbo(x, PartsBatch(composition.multisets), context_of(loaded, context), seed=seed)
-    bound = np.asarray(terms.total)
+    bound, said = np.asarray(terms.total), {"w": terms.w, "z": terms.z, "x": terms.x}
     if out is not None:
         beside = {
             "whole_id": np.array(ids),
             "bound": bound,
-            **{f"bound_{name}": np.asarray(getattr(terms, name)) for name in ("w", "z", "x")},
+            **{f"bound_{name}": np.asarray(term) for name, term in said.items() if term is not None},
             "alone": _alone(composition),
         }
         write_result(out, Result.of(whole, beside, {"parts": _parts(composition), "seed": seed}))
     error = float(np.sqrt(np.mean((whole - x) ** 2, dtype=np.float64)))
     found = {"bound": float(bound.mean(dtype=np.float64)), "rmse": error}
-    text = f"bound {found['bound']:.2f} nats a whole, decoded to within {error:.3g} (RMSE)"
+    name = "bound" if terms.w is not None else "ln p(x | parts)"
+    text = f"{name} {found['bound']:.2f} nats a whole, decoded to within {error:.3g} (RMSE)"
     _tell_observed(model, x, composition, found, text, seed, out, as_json)
 
 

@@ -99,7 +99,7 @@ class TableWholes:
         known = self._known[whole] & (common.uniform("known", len(self.context)) < KNOWN)
         context = encode_values(self.context, self._values[whole], known) if self.context else None
         shared = Shared.of(first) if self.shares else None
-        return Batch(self._x[whole], self._parts.rows(whole), context, shared)
+        return Batch(self._x[whole], self._parts.rows(whole), context, shared, whole)
 
     @property
     def held_sizes(self) -> np.ndarray:

@@ -26,7 +26,7 @@ from compvae.train.loop import Trainer
 from compvae.train.schedule import recipe_for
 from compvae.train.settings import RunConfig
 from compvae.transport.config import TransportConfig
-from compvae.transport.starting import FITTED_ROWS
+from compvae.transport.starting import alone, fitted_rows
 from compvae.transport.structure import find_structure
 from compvae.verdict.scores import Scores, scores_of
 
@@ -35,6 +35,7 @@ __all__ = ["Tried", "choose", "with_structure"]
 SHARE = 0.06  # of the budget, for each candidate
 UNSEEN = 1 << 38  # added to the seed of a run: wholes that the structure is found on
 JUDGED, STRUCTURED_ON = 300, 1024  # unseen wholes
+WIDE = 4096  # values of x, beyond which structured presets, which linearise each of them, do not end in their share
 STEPS_SHARE = 20  # a run of so many steps tries each candidate for one
 
 Say = Callable[[str], None]
@@ -59,9 +60,10 @@ class Tried:
 def with_structure(config: RunConfig, source: Source) -> RunConfig:
     """The same run of an invertible model, with the structure that its data shows."""
     assert isinstance(config.model, TransportConfig)
-    training = source.draw(source.max_parts, Noise(config.seed + UNSEEN, FITTED_ROWS))
+    training = source.draw(source.max_parts, Noise(config.seed + UNSEEN, fitted_rows(source.shape)))
     unseen = source.draw_held_out(Noise(config.seed + UNSEEN, STRUCTURED_ON, 1))
-    return config.model_copy(update={"model": find_structure(config.model, training, unseen).config})
+    found = find_structure(config.model, alone(training), alone(unseen))
+    return config.model_copy(update={"model": found.config})
 
 
 def choose(
@@ -71,9 +73,11 @@ def choose(
 
     seconds: budget of the run, None where its steps are given.  given: fields of recipes that the caller set.
     """
-    unseen = source.draw_held_out(Noise(config.seed + UNSEEN, JUDGED, 2))
+    unseen = source.draw_held_out(Noise(config.seed + UNSEEN, JUDGED, 2)).different()
     found: list[tuple[Tried, Scores | None, RunConfig]] = []
     names = [name for name in presets.presets_of(source) if name != "paper"]
+    if math.prod(source.shape) > WIDE and presets.first_of(source) in names:
+        names = [presets.first_of(source)]
     for name in sorted(names, key=lambda name: name != presets.first_of(source)):
         recipe = recipe_for(presets.family(source), name).model_copy(update=given)
         candidate = config.model_copy(update={"preset": name, "model": presets.preset(source, name), "recipe": recipe})

@@ -29,7 +29,7 @@ from compvae.train.signals import Signals
 from compvae.train.step import FAILED, Step, climbed, optimiser_for, train_step
 from compvae.train.watch import Watched, watch
 from compvae.transport.network import Transport
-from compvae.transport.starting import FITTED_ROWS, start_transport
+from compvae.transport.starting import fitted_rows, start_transport
 
 __all__ = ["Event", "Observer", "Trainer"]
 
@@ -81,7 +81,7 @@ class Trainer:
         model = seeded_network(self.config.model, self.config.seed)
         if isinstance(model, Transport):
             if not measured_only:
-                noise = Noise(self.config.seed + START, FITTED_ROWS)
+                noise = Noise(self.config.seed + START, fitted_rows(self.problem.shape))
                 start_transport(model, self.problem.draw(self.problem.max_parts, noise))
         elif startable(model):
             start(model, lambda noise: self.problem.draw(1, noise), self.config.seed + START)

@@ -21,6 +21,7 @@ RIDGE = 1e-6  # relative, for regressors that hardly vary
 SMALLEST = 1e-4  # scale of a value, relative to the largest: values that are constant have one too
 LEAST_NOISE = 1e-6  # d_c in units of scale^2
 MOST_PAIRS, MOST_BLOCKS = 4000, 1200  # pairs of wholes with one z, and kinds times values, that they are used for
+MOST_AXES = 512  # in which second moments are taken apart
 CHUNK_NUMBERS = 2**24  # of the loadings of one chunk
 
 
@@ -107,21 +108,25 @@ def _start(base: Base, residual: Tensor, counts: Tensor, groups: Shared | None) 
     square = terms.T @ terms
     square = square + 1e-4 * square.diagonal().mean() * torch.eye(len(square), dtype=square.dtype)
     solver = torch.linalg.solve(square, terms.T) / size[:, 0] ** 2  # (C + 1 or C + 2, N)
-    known = residual.new_zeros(len(residual), residual.shape[1], 0)
+    known = residual.new_zeros(len(residual), residual.shape[1], 0)  # what wholes share, of each
     if between is not None:
         base.shared.copy_(between)
         known = torch.einsum("bc,ctz->btz", counts, between)
+    known_square = known.square().sum(2)
     pooled = (residual / size.sqrt()).square().mean(0)
+    basis = _basis(residual / size.sqrt())
+    seen, known = (residual, known) if basis is None else (residual @ basis, basis.T @ known)
     for kind, weights in enumerate(solver):
-        covariance = (residual * weights[:, None]).T @ residual
+        covariance = (seen * weights[:, None]).T @ seen
         covariance = covariance - torch.einsum("b,btz,bsz->ts", weights, known, known)
         loadings = _axes(covariance, base.rank if kind <= base.kinds else base.factors)
+        loadings = loadings if basis is None else basis @ loadings
         if kind > base.kinds:
             base.shared.copy_(loadings.expand_as(base.shared))
         else:
             base.loadings[kind] = loadings
-            left = covariance.diagonal() - loadings.square().sum(1)
-            base.noise[kind] = left.clamp(min=1e-3 * pooled + LEAST_NOISE)
+            own = weights @ residual.square() - weights @ known_square
+            base.noise[kind] = (own - loadings.square().sum(1)).clamp(min=1e-3 * pooled + LEAST_NOISE)
 
 
 def _between(residual: Tensor, counts: Tensor, groups: Shared, factors: int) -> Tensor | None:
@@ -149,6 +154,18 @@ def _axes(covariance: Tensor, columns: int) -> Tensor:
     """L with L L' the nearest covariance of so many factors.  covariance: (T, T) -> (T, columns)."""
     values, axes = torch.linalg.eigh((covariance + covariance.T) / 2)
     return _padded(axes.flip(1)[:, :columns] * values.flip(0)[:columns].clamp(min=0).sqrt(), columns)
+
+
+def _basis(residual: Tensor) -> Tensor | None:
+    """Directions in which wide wholes vary, (T, A): covariances of all their values are too large to be taken apart.
+
+    residual: (N, T).  None where there are few values.
+    """
+    if residual.shape[1] <= MOST_AXES:
+        return None
+    rows = residual[:: -(-len(residual) // MOST_AXES)]
+    axes: Tensor = torch.linalg.svd(rows, full_matrices=False)[2]
+    return axes.T
 
 
 def _padded(loadings: Tensor, columns: int) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from compvae.batch import Batch
@@ -9,18 +11,29 @@ from compvae.context import context_size
 from compvae.transport.expectation import fit_base, raise_noise_
 from compvae.transport.network import Transport
 
-__all__ = ["FITTED_ROWS", "start_transport"]
+__all__ = ["alone", "fitted_rows", "start_transport"]
 
-FITTED_ROWS = 8192  # wholes that are drawn for it
+FITTED_ROWS, FITTED_NUMBERS = 8192, 2**23  # wholes that are drawn for it; fewer where they are wide
+FEWEST_ROWS = 512
 EM_ROWS = 1500
 EM_ROUNDS = 3  # least squares are near: more only where wholes share a z, which they do not see
 EM_ROUNDS_SHARED = 12
 
 
+def fitted_rows(shape: tuple[int, ...]) -> int:
+    """How many wholes are drawn for what is fitted before the first step.  shape: of x."""
+    return max(FEWEST_ROWS, min(FITTED_ROWS, FITTED_NUMBERS // math.prod(shape)))
+
+
+def alone(wholes: Batch) -> Batch:
+    """Each whole once, for a fit; where some share a z, as they were drawn: they must stand together."""
+    return wholes if wholes.shared is not None else wholes.different()
+
+
 @torch.no_grad()
 def start_transport(network: Transport, wholes: Batch) -> Transport:
     """Fit all but the map, in place.  wholes: training data; those that share a z stand together."""
-    config = network.config
+    config, wholes = network.config, alone(wholes)
     counts = wholes.parts.counts.double()
     sizes, x = counts.sum(1, keepdim=True), wholes.x.flatten(1).double()
     told = wholes.context if wholes.context is not None else counts.new_zeros(len(x), context_size(config.context))

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from compvae.batch import Batch, Shared
 from compvae.context import context_size
+from compvae.errors import DataError
 from compvae.noise import Noise
 from compvae.transport.base import Base
 from compvae.transport.config import LinkName, TransportConfig
@@ -27,7 +28,8 @@ __all__ = ["Candidate", "Structure", "find_structure", "undetermined_kinds"]
 ATOM = 0.005  # share of values on one limit that makes it a limit
 FEW_ROWS, FEW_ROUNDS = 1000, 1  # of EM in a comparison
 DRAWS = 32  # of the base, for each whole that is scored
-SCORED = 400  # wholes
+SCORED, SCORED_NUMBERS = 400, 2**24  # wholes, and numbers drawn for them at most
+FEWEST_SCORED = 20
 RANKS = (3, 8)
 MOST_FACTORS = 96  # of all kinds together: the cost of EM grows with their square
 CLEARLY = 0.1  # of the logarithm of a score, by which a link must beat none: a limit on x is a strong claim
@@ -86,6 +88,7 @@ def find_structure(plain: TransportConfig, training: Batch, unseen: Batch) -> St
     """Look at training wholes and wholes that are held out, and choose.  plain: what is not a matter of choice."""
     covariates = context_size(plain.context)
     fitted, judged = _Wholes.of(training, covariates), _Wholes.of(unseen, covariates)
+    _require_variation(fitted)
     lower, upper, integers = _support(fitted.x)
     config = plain.with_changes(lower=lower, upper=upper, integers=integers)
     ranked = sorted(_scored(config, fitted, judged), key=lambda candidate: candidate.total)
@@ -98,6 +101,20 @@ def find_structure(plain: TransportConfig, training: Batch, unseen: Batch) -> St
     config = config.with_changes(**changes)
     rank, factors = _ranks(config, fitted, judged)
     return Structure(config.with_changes(rank=rank, factors=factors), tuple(ranked))
+
+
+def _require_variation(wholes: _Wholes) -> None:
+    """Complain where there is nothing to be learnt."""
+    if bool((wholes.x == wholes.x[0]).all()):
+        raise DataError(
+            "all training wholes are alike, so there is nothing to learn from them: give wholes that differ, or more "
+            "than one"
+        )
+
+
+def _scored_rows(values: int, each: int) -> int:
+    """How many unseen wholes are scored.  each: numbers that are held for each of their values."""
+    return max(FEWEST_SCORED, min(SCORED, SCORED_NUMBERS // (values * each)))
 
 
 def _support(x: Tensor) -> tuple[float | None, float | None, bool]:
@@ -130,8 +147,9 @@ def _scored(config: TransportConfig, fitted: _Wholes, judged: _Wholes) -> list[C
     several = bool(small.sum() >= 50) and bool(large.sum() >= 20)
     rows = small.nonzero()[:, 0] if several else torch.arange(len(fitted.x))
     training = fitted.at(rows)
-    inside = judged.at(((~large) if several else torch.ones_like(large)).nonzero()[:SCORED, 0])
-    beyond = judged.at(large.nonzero()[:SCORED, 0]) if several else None
+    scored = _scored_rows(fitted.x.shape[1], DRAWS)
+    inside = judged.at(((~large) if several else torch.ones_like(large)).nonzero()[:scored, 0])
+    beyond = judged.at(large.nonzero()[:scored, 0]) if several else None
     found = []
     for link, extensive in _links(config, fitted.x):
         here = config.with_changes(link=link, extensive=extensive, rank=min(4, fitted.x.shape[1]), factors=1)
@@ -171,7 +189,7 @@ def _ranks(config: TransportConfig, fitted: _Wholes, judged: _Wholes) -> tuple[i
     most = max(1, min(values, MOST_FACTORS // (kinds + 1)))
     training, unseen = (
         fitted,
-        judged.at(torch.arange(min(len(judged.x), SCORED))),
+        judged.at(torch.arange(min(len(judged.x), _scored_rows(values, MOST_FACTORS)))),
     )
 
     def score(rank: int, factors: int) -> float:

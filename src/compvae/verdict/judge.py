@@ -14,7 +14,7 @@ from compvae.noise import Noise
 from compvae.parts import Part, PartsSchema
 from compvae.problems.source import Source
 from compvae.transport.network import Transport
-from compvae.transport.starting import FITTED_ROWS
+from compvae.transport.starting import fitted_rows
 from compvae.transport.structure import undetermined_kinds
 from compvae.verdict.scores import Scores, scores_of
 from compvae.verdict.verdict import FLOW, GAUSSIAN, Verdict, make_verdict, out_of_range
@@ -53,8 +53,8 @@ def judge(
     Raises:
         DivergenceError: samples are not finite, or run out of ten times the data's range.
     """
-    unseen = source.draw_held_out(Noise(seed + SEED, JUDGED))
-    wholes = source.draw(source.max_parts, Noise(seed + SEED, FITTED_ROWS, 1))
+    unseen = source.draw_held_out(Noise(seed + SEED, JUDGED)).different()  # twice, one would make errors look small
+    wholes = source.draw(source.max_parts, Noise(seed + SEED, fitted_rows(source.shape), 1))
     say("scoring the model on held-out wholes")
     scores: dict[str, Scores] = {"this model": scores_of(network, unseen, seed)}
     _check(scores["this model"], wholes)

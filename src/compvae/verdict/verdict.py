@@ -21,6 +21,8 @@ VERDICT_FILE = "verdict.json"  # in the directory of a run
 GAUSSIAN, FLOW = "Gaussian with the data's moments", "flow on the counts"
 BEYOND_DOUBT = 2.0  # standard errors
 OUT_OF_RANGE = 10.0  # times the data's range
+FEW_WHOLES = 20  # below which a verdict says so
+MANY_TIMES = 10  # beyond which a share is not worth a number
 SHARP = 0.9, 1.1  # between which mean |u|^2 / T of inverted wholes should lie
 
 
@@ -103,6 +105,9 @@ def make_verdict(
     gaussian = next((row for row in rows if row.name == GAUSSIAN), None)
     lost = gaussian is not None and gaussian.worse < -BEYOND_DOUBT * gaussian.worse_se
     sentences = [_against(rows, lost), _calibration(rows[0])]
+    if len(own.energy) < FEW_WHOLES:
+        number = "Only one whole was" if len(own.energy) == 1 else f"Only {len(own.energy)} different wholes were"
+        sentences.append(f"{number} held out, too few to rely on these numbers: give it more wholes.")
     if undetermined:
         listed = "; ".join(f"{kind}: {why}" for kind, why in list(undetermined.items())[:5])
         more = f" and {len(undetermined) - 5} more" if len(undetermined) > 5 else ""
@@ -112,7 +117,7 @@ def make_verdict(
         )
     if whitened is not None and not SHARP[0] <= whitened <= SHARP[1]:
         sentences.append(
-            f"Log-likelihoods are rough: held-out wholes taken back to the base have {whitened:.2f} of the variance "
+            f"Log-likelihoods are rough: held-out wholes taken back to the base have {whitened:.3g} of the variance "
             f"they should have (1 is right), as happens where wholes vary in fewer ways than they have values."
         )
     return Verdict(
@@ -130,6 +135,9 @@ def _row(name: str, scores: Scores, own: Scores) -> VerdictRow:
 
 
 def _error(values: Tensor) -> float:
+    """Standard error of a mean; of a single value its size, which is all that is known."""
+    if len(values) == 1:
+        return float(values.abs().mean())
     return float(values.std(unbiased=False)) / math.sqrt(max(1, len(values) - 1))
 
 
@@ -141,7 +149,8 @@ def _against(rows: Sequence[VerdictRow], lost: bool) -> str:
         if abs(row.worse) <= BEYOND_DOUBT * row.worse_se:
             clauses.append(f"as good as the {row.name}")
         else:
-            clauses.append(f"{share:.1%} {'lower' if row.worse > 0 else 'higher'} than the {row.name}")
+            amount = f"{share:.1%}" if share < MANY_TIMES else f"more than {MANY_TIMES} times"
+            clauses.append(f"{amount} {'lower' if row.worse > 0 else 'higher'} than the {row.name}")
     beside = "; ".join(clauses) or "no yardstick could be fitted"
     start = "This model has failed: on" if lost else "On"
     end = (
