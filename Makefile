@@ -58,7 +58,7 @@ lowest:
 	$(PYTHON) scripts/lowest.py --out $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(LOWEST)/lowest.txt \
 	    $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -e '.[dev,track]'
-	$(LOWEST)/bin/python -m pytest -n 2 --dist loadfile
+	$(LOWEST)/bin/python -m pytest -n 2 --dist loadfile -W ignore::DeprecationWarning
 
 docs: $(VENV)/.dev
 	$(VENV)/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

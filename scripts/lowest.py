@@ -1,11 +1,11 @@
 """Pins of the lowest versions that pyproject.toml allows: `numpy>=1.26` becomes `numpy==1.26`.
 
 torch keeps its pin of constraints.txt.  pip reads `==1.26` as 1.26.0.  What the dependencies depend on in turn is left
-to pip.  `make lowest` does the three steps:
+to pip, which takes the newest: they deprecate what the old versions call, hence the -W.  `make lowest` does:
 
 python scripts/lowest.py --out lowest.txt
 pip install -c lowest.txt -e '.[dev,track]'
-python -m pytest -n 2 --dist loadfile
+python -m pytest -n 2 --dist loadfile -W ignore::DeprecationWarning
 """
 
 from __future__ import annotations
