@@ -1,6 +1,9 @@
 # make demo   set up and run the main job: train the small 1D model, sample it, edit a curve, write a page
 # make test   set up with the development tools, then lint, types and the whole suite
 #
+# make mathematics  the tests that compare numbers, under torch's plainest instruction set (CAPABILITY=default)
+# make lowest       the whole suite with the lowest version of every dependency that pyproject.toml allows, in .venv-lowest
+#
 # make docs   the documentation, docs/_build/html/index.html; warnings are errors, nothing is fetched
 # make wheel  dist/compvae-*.whl, with the shipped models inside, and its SBOM
 #
@@ -10,10 +13,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 TORCH_INDEX ?=
+CAPABILITY ?= default
+LOWEST ?= .venv-lowest
 PIP = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
       $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test lint types suite docs wheel clean
+.PHONY: demo test lint types suite mathematics lowest docs wheel clean
 .DELETE_ON_ERROR:
 
 $(VENV)/bin/python:
@@ -45,6 +50,16 @@ types: $(VENV)/.dev
 suite: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
+mathematics: $(VENV)/.dev
+	ATEN_CPU_CAPABILITY=$(CAPABILITY) $(VENV)/bin/python -m pytest -n 2 --dist loadfile -m mathematics
+
+lowest:
+	$(PYTHON) -m venv $(LOWEST)
+	$(PYTHON) scripts/lowest.py --out $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(LOWEST)/lowest.txt \
+	    $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -e '.[dev,track]'
+	$(LOWEST)/bin/python -m pytest -n 2 --dist loadfile -W ignore::DeprecationWarning
+
 docs: $(VENV)/.dev
 	$(VENV)/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
@@ -53,4 +68,4 @@ wheel: $(VENV)/.dev
 	$(VENV)/bin/python scripts/sbom.py --out dist/compvae.cdx.json
 
 clean:
-	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,7 @@
-"""Fixtures shared by all tests: one thread, a fixed global seed (torch's own layers draw from the global generator)."""
+"""Fixtures shared by all tests: one thread, a fixed global seed (torch's own layers draw from the global generator).
+
+COMPVAE_TEST_THREADS=2 gives torch two threads in the tests of one process.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,51 @@ if TYPE_CHECKING:
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
+THREADS = int(os.environ.get("COMPVAE_TEST_THREADS", "1"))
+
+# files of tests that compare numbers with a formula, a second computation or a distribution; they are marked
+# `mathematics` and run under other instruction sets too (CONTRIBUTING.md, "Other processors")
+MATHEMATICS = {
+    "test_batch.py",
+    "test_calibration.py",
+    "test_composition.py",
+    "test_context.py",
+    "test_distributions.py",
+    "test_factor.py",
+    "test_held_noise.py",
+    "test_households.py",
+    "test_households_batches.py",
+    "test_information.py",
+    "test_live.py",
+    "test_measures.py",
+    "test_measures_samples.py",
+    "test_measures_tails.py",
+    "test_mixture.py",
+    "test_network.py",
+    "test_networks.py",
+    "test_newton.py",
+    "test_noise.py",
+    "test_objective.py",
+    "test_problems.py",
+    "test_recovered.py",
+    "test_second_climb.py",
+    "test_shaping.py",
+    "test_tails.py",
+    "test_tails_models.py",
+    "test_textbook.py",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the mathematical tests."""
+    for item in items:
+        if item.path.name in MATHEMATICS:
+            item.add_marker(pytest.mark.mathematics)
+
 
 @pytest.fixture(autouse=True)
 def _reproducible() -> Iterator[None]:
-    torch.set_num_threads(1)
+    torch.set_num_threads(THREADS)
     torch.manual_seed(0)
     yield
     torch.set_default_dtype(torch.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -122,3 +123,11 @@ def test_every_public_name_resolves() -> None:
     for name in compvae.__all__:
         assert getattr(compvae, name) is not None
     assert dir(compvae) == sorted(compvae.__all__)
+
+
+def test_the_mathematical_tests_are_all_there() -> None:
+    """A file that is renamed would no longer run under the other instruction sets."""
+    tests = Path(__file__).parent
+    listed = re.findall(r'^    "(test_\w+\.py)",$', (tests / "conftest.py").read_text(), re.MULTILINE)
+    assert len(listed) > 20
+    assert [name for name in listed if not (tests / name).exists()] == []

@@ -49,7 +49,10 @@ def test_latents_stay_with_their_parts_and_the_distribution_is_that_of_sampling(
     drawn, sampled = model.compose(parts).decode(2000, seed=1), model.sample(parts, 2000, seed=1, noise=False)
     error = 5 * sampled.std(0) * (2 / 2000) ** 0.5 + 1e-6
     assert (np.abs(drawn.mean(0) - sampled.mean(0)) < error).all()
-    np.testing.assert_allclose(drawn.std(0), sampled.std(0), rtol=0.15, atol=1e-6)
+    # the error of a variance depends on the fourth moment: pixels near their bounds have heavy tails
+    squares, others = (drawn - drawn.mean(0)) ** 2, (sampled - sampled.mean(0)) ** 2
+    error = 5 * np.hypot(squares.std(0), others.std(0)) / 2000**0.5 + 1e-6
+    assert (np.abs(squares.mean(0) - others.mean(0)) < error).all()
     assert np.array_equal(model.compose(parts).decode(3, seed=1), drawn[:3])
 
 

@@ -268,9 +268,13 @@ def test_the_unit_changes_the_bound_by_its_logarithm_and_nothing_else(name: str)
     other.load_state_dict(model.state_dict())
     scaled = type(batch)(batch.x * unit, batch.parts, batch.context, batch.shared)
     found, moved = (elbo(m, b, Noise(0, 3)) for m, b in ((model, batch), (other, scaled)))
-    torch.testing.assert_close(moved.w, found.w, rtol=1e-7, atol=1e-7)
-    torch.testing.assert_close(moved.z, found.z, rtol=1e-7, atol=1e-7)
-    torch.testing.assert_close(moved.x, found.x - batch.x[0].numel() * float(np.log(unit)), rtol=1e-7, atol=1e-6)
+    offset = batch.x[0].numel() * float(np.log(unit))
+    # the cost that a climb compares contains the offset; its rounding changes, and a peak is known to the root of that
+    cost = float(found.total.detach().abs().max()) + offset
+    peak = (2 * batch.x[0].numel() * torch.finfo(torch.float64).eps * cost) ** 0.5
+    torch.testing.assert_close(moved.w, found.w, rtol=1e-7, atol=peak)
+    torch.testing.assert_close(moved.z, found.z, rtol=1e-7, atol=peak)
+    torch.testing.assert_close(moved.x, found.x - offset, rtol=1e-7, atol=1e-6)
 
 
 def test_data_in_another_unit_trains_alike(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from compvae.errors import MissingExtraError
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "compvae"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+INSTRUCTIONS = ("ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA")  # other ones give other bytes
 
 
 def script(path: str) -> ModuleType:
@@ -59,7 +61,8 @@ def test_the_wheel_runs_from_where_it_lies(wheel: Path, tmp_path: Path) -> None:
     """Unpacked far from the checkout, by ``python -m compvae``, with the shipped model inside."""
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     command = [sys.executable, "-m", "compvae", "sample", "sines", "--parts", "3:2", "-n", "3", "--out", "x.npz"]
-    environment = {"PYTHONPATH": str(tmp_path / "site"), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
+    settings = {name: os.environ[name] for name in INSTRUCTIONS if name in os.environ}
+    environment = {"PYTHONPATH": str(tmp_path / "site"), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", **settings}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     expected = compvae.load("sines").sample({"3": 2}, n=3)
@@ -151,3 +154,25 @@ def test_shells_can_complete_the_commands(shell: str) -> None:
     environment = {**variables, "PYTHONPATH": str(SOURCE.parent), "PATH": "/usr/bin:/bin"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert "sample" in done.stdout, done.stderr
+
+
+def test_the_lowest_versions_are_those_of_the_project() -> None:
+    lowest = script("scripts/lowest.py").lowest
+    constraints = "# tried\ntorch==2.13.0\nnumpy==2.4.6\n"
+    wanted = ["torch>=2.13", "numpy>=1.26", "compvae[serve]", "POT>=0.9.4"]
+    assert lowest(wanted, constraints) == ["numpy==1.26", "POT==0.9.4", "torch==2.13.0"]
+    for unclear in ("numpy", "numpy<2", "numpy>=1.26,<3"):
+        with pytest.raises(SystemExit, match="as name>=version"):
+            lowest([unclear], constraints)
+
+
+def test_every_dependency_has_a_lowest_version_and_the_tried_one_is_not_below_it() -> None:
+    extras = [one for extra in PROJECT["optional-dependencies"].values() for one in extra]
+    wanted = [one for one in [*PROJECT["dependencies"], *extras] if not one.startswith("compvae[")]
+    constraints = (ROOT / "constraints.txt").read_text()
+    assert len(script("scripts/lowest.py").lowest(wanted, constraints)) == len(wanted)
+    pins = [Requirement(line) for line in constraints.splitlines() if not line.startswith("#")]
+    tried = {canonicalize_name(pin.name): str(pin.specifier).removeprefix("==") for pin in pins}
+    for requirement in map(Requirement, wanted):
+        version = tried.get(canonicalize_name(requirement.name))
+        assert version is None or requirement.specifier.contains(version), requirement

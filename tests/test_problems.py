@@ -33,7 +33,7 @@ def curve(frequencies, specifics, C=3.0, timesteps=200, resolution=100) -> np.nd
     x = np.zeros(timesteps)
     for t in range(timesteps):
         total = 0.0
-        for frequency, (amplitude, phase) in zip(frequencies, specifics, strict=True):
+        for frequency, (amplitude, phase) in zip(frequencies, specifics.tolist(), strict=True):  # in float64
             total += amplitude * math.cos(2 * math.pi * frequency * t / resolution + phase)
         x[t] = len(frequencies) * math.tanh(C / len(frequencies) * total)
     return x
