@@ -56,6 +56,7 @@ MATHEMATICS = {
     "test_tails.py",
     "test_tails_models.py",
     "test_textbook.py",
+    "test_transport.py",
 }
 
 

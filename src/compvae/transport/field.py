@@ -55,7 +55,7 @@ class VelocityField(nn.Module):
         hidden = self._first(u, time, embedded)
         slope = self.first.weight[:, : u.shape[1]].expand(len(u), -1, -1)  # (B, H, T)
         for block, shift in zip(self.blocks, self.shifts, strict=True):
-            into, _, out = block
+            into, out = _layers(block)
             inner = into(silu(hidden) + shift(embedded))
             slope = slope + out.weight @ (_silu_slope(inner) * (into.weight @ (_silu_slope(hidden) * slope)))
             hidden = hidden + out(silu(inner))
@@ -67,6 +67,15 @@ class VelocityField(nn.Module):
         waves = torch.cat([angle.sin(), angle.cos()], 1).expand(len(u), -1)
         hidden: Tensor = self.first(torch.cat([u, waves], 1)) + embedded
         return hidden
+
+
+def _layers(block: nn.Module) -> tuple[nn.Linear, nn.Linear]:
+    """The two linear layers of a block."""
+    assert isinstance(block, nn.Sequential)
+    into, out = block[0], block[2]
+    assert isinstance(into, nn.Linear)
+    assert isinstance(out, nn.Linear)
+    return into, out
 
 
 def _silu_slope(x: Tensor) -> Tensor:
