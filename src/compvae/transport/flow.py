@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.func import jacfwd, jvp, vmap
+from torch.func import jacrev, vjp, vmap
 
 from compvae.transport.field import VelocityField, path_scale
 
@@ -87,7 +87,7 @@ def log_determinant(field: VelocityField, u: Tensor, embedded: Tensor, steps: in
             return _step(field, one[None], known[None], k, steps)[0]
 
         if u.shape[1] <= EXACT_VALUES:
-            total = total + torch.linalg.slogdet(vmap(jacfwd(step))(u, embedded))[1]
+            total = total + torch.linalg.slogdet(vmap(jacrev(step))(u, embedded))[1]
         else:
             total = total + _estimated(lambda v, k=index: _step(field, v, embedded, k, steps), u)  # type: ignore[misc]
         u = _step(field, u, embedded, index, steps)
@@ -97,11 +97,11 @@ def log_determinant(field: VelocityField, u: Tensor, embedded: Tensor, steps: in
 def _estimated(step: Callable[[Tensor], Tensor], u: Tensor) -> Tensor:
     """ln det of the step's Jacobian, (B,), estimated.  u: (B, T)."""
     generator = torch.Generator().manual_seed(u.shape[1])
-    total = u.new_zeros(len(u))
+    total, back = u.new_zeros(len(u)), vjp(step, u)[1]  # p' E^k p is the same for the transpose of E
     for _ in range(PROBES):
         probe = torch.randint(0, 2, (1, u.shape[1]), generator=generator).to(u) * 2 - 1
         vector = probe.expand_as(u)
         for power in range(1, SERIES + 1):
-            vector = jvp(step, (u,), (vector,))[1] - vector
+            vector = back(vector)[0] - vector
             total = total - (-1) ** power / power * (probe * vector).sum(1) / PROBES
     return total
