@@ -118,11 +118,17 @@ def make_verdict(
     if whitened is not None and not SHARP[0] <= whitened <= SHARP[1]:
         sentences.append(
             f"Log-likelihoods are rough: held-out wholes taken back to the base have {whitened:.3g} of the variance "
-            f"they should have (1 is right), as happens where wholes vary in fewer ways than they have values."
+            f"they should have (1 is right), as happens {_why_rough(whitened)}."
         )
     return Verdict(
         wholes=len(own.energy), sentences=sentences, rows=rows, lost=lost, choice=[dict(row) for row in choice]
     )
+
+
+def _why_rough(whitened: float) -> str:
+    if whitened < 1:
+        return "where wholes vary in fewer ways than they have values"
+    return "where there are few wholes, or where they are farther from a Gaussian than the steps could mend"
 
 
 def _row(name: str, scores: Scores, own: Scores) -> VerdictRow:
