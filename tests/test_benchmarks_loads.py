@@ -84,7 +84,10 @@ def test_the_error_by_blocks_is_that_of_the_mean() -> None:
 def test_real_homes_are_judged_on_what_was_held_out(tmp_path: Path) -> None:
     write_all(tmp_path / "data", homes=12, days=15)
     files = {"problem": "meters.csv", "profiles": "homes.csv", "context": "days.csv"}
-    train_run({key: str(tmp_path / "data" / name) for key, name in files.items()} | {"steps": 4}, tmp_path / "run")
+    train_run(
+        {key: str(tmp_path / "data" / name) for key, name in files.items()} | {"preset": "small", "steps": 4},
+        tmp_path / "run",
+    )
     singles = tmp_path / "singles.npz"
     run("peers/export.py", tmp_path / "run", "--out", singles)
     options = ("--groups", 12, "--draws", 40, "--resamples", 10, "--sizes", 1, 3, "--faraday", singles)

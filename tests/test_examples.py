@@ -81,7 +81,8 @@ def test_the_trained_model_is_loaded_without_its_problem(chords: ModuleType, mon
 
 def test_presets_of_a_new_problem_follow_its_parts(chords: ModuleType) -> None:
     assert family(compvae.problems.get("chords")) == "tables"
-    assert resolve({"problem": "chords"}).model.decoder.kind == "linked"
+    assert resolve({"problem": "chords"}).model.kind == "transport", "what a choice starts from"
+    assert resolve({"problem": "chords", "preset": "small"}).model.decoder.kind == "linked"
     with pytest.raises(compvae.CompVAEError, match="the presets are small, sums"):
         resolve({"problem": "chords", "preset": "paper"})
 

@@ -29,7 +29,8 @@ from models import CONFIGS, build, random_batch
 from runs import metrics_of, same, tensors_of
 
 TINY: dict[str, Any] = {
-    "steps": 6, "batch": 8, "threads": 1, "checkpoint_every": 3, "check_every": 3, "held_out": 8, "log_every": 2
+    "preset": "small", "steps": 6, "batch": 8, "threads": 1, "checkpoint_every": 3, "check_every": 3, "held_out": 8,
+    "log_every": 2,
 }  # fmt: skip
 
 
@@ -47,7 +48,7 @@ def test_the_command_trains_on_meters_and_the_model_needs_them_no_more(files: di
     copies = {key: Path(shutil.copy(path, tmp_path)) for key, path in files.items()}
     out = tmp_path / "run"
     flags = ("--profiles", copies["homes"], "--context", copies["days"], "--steps", 4, "--batch", 8, "--threads", 1)
-    code, text, err = call("train", copies["meters"], *flags, "--out", out, "--json")
+    code, text, err = call("train", copies["meters"], *flags, "--preset", "small", "--out", out, "--json")
     assert code == 0, err
     assert "10 meters, 60 minutes, 120 complete days of 120" in err
     assert json.loads(text)["steps"] == 4

@@ -29,7 +29,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("meters")
     files = write_all(directory, homes=15, days=60)
     paths = {"problem": files["meters"], "profiles": files["homes"], "context": files["days"]}
-    train_run({**{key: str(path) for key, path in paths.items()}, "steps": 4, "threads": 1}, directory / "run")
+    train_run(
+        {**{key: str(path) for key, path in paths.items()}, "preset": "small", "steps": 4, "threads": 1},
+        directory / "run",
+    )
     return directory / "run"
 
 
@@ -99,7 +102,9 @@ def test_settings_hold_only_what_was_held_out(run: Path) -> None:
 
 @pytest.mark.parametrize("write", [write_kinds, write_places])
 def test_tables_are_judged_on_held_out_wholes(write, tmp_path: Path) -> None:
-    train_run({"problem": str(write(tmp_path / "data", 150)), "steps": 4, "threads": 1}, tmp_path / "run")
+    train_run(
+        {"problem": str(write(tmp_path / "data", 150)), "preset": "small", "steps": 4, "threads": 1}, tmp_path / "run"
+    )
     code, out, err = call("evaluate", tmp_path / "run", "--quick", "--json", "--quiet")
     assert code == 0, err
     rows = json.loads(out)["measures"]
@@ -172,7 +177,9 @@ def test_a_report_takes_an_evaluation_of_the_same_data_alone(run: Path, tmp_path
 
 @pytest.mark.parametrize("write", [write_kinds, write_places])
 def test_a_report_of_tables(write, tmp_path: Path) -> None:
-    train_run({"problem": str(write(tmp_path / "data", 150)), "steps": 4, "threads": 1}, tmp_path / "run")
+    train_run(
+        {"problem": str(write(tmp_path / "data", 150)), "preset": "small", "steps": 4, "threads": 1}, tmp_path / "run"
+    )
     code, _, err = call("report", tmp_path / "run", "--quick", "--out", tmp_path / "report.html")
     assert code == 0, err
     text = (tmp_path / "report.html").read_text()
