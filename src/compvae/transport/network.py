@@ -163,7 +163,7 @@ class Transport(nn.Module):
         said: Tensor = self.field(between, time, self._embedded(given))
         known = (2 * time - 1) / path_scale(time).square() * between
         weight = given.sizes[:, 0].rsqrt()  # few parts are farthest from a Gaussian; a weight of K alone biases nothing
-        return (said - (last - first - known)).square().mean(1) * weight / weight.mean()
+        return (said - (last - first - known)).square().mean(1) * weight
 
     def _blurred(self, x: Tensor, given: Given, noise: Noise) -> Tensor:
         """Wholes as the map sees them in training, (B, T): integers and limits as intervals, and a floor of noise."""
