@@ -40,20 +40,10 @@ def by_directory(problem: Problem, work: Path, out: Path) -> None:
     data = work / "data" / problem.name
     if not (data / "parts.csv").exists():
         write_dataset(problem, data)
-    command = [
-        sys.executable,
-        "-m",
-        "compvae",
-        "train",
-        str(data),
-        "--out",
-        str(out),
-        "--threads",
-        THREADS,
-        "--seed",
-        "0",
-    ]
-    subprocess.run([*command, "--quiet"], check=True, env={**os.environ, "OMP_NUM_THREADS": THREADS})
+    command = [sys.executable, "-m", "compvae", "train", str(data), "--out", str(out), "--seed", "0", "--quiet"]
+    if (out / "config.json").exists():  # of a run that was stopped; what it then takes is the rest
+        command.append("--resume")
+    subprocess.run([*command, "--threads", THREADS], check=True, env={**os.environ, "OMP_NUM_THREADS": THREADS})
 
 
 def by_name(problem: Problem, work: Path, out: Path) -> None:
