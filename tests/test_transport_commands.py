@@ -116,7 +116,7 @@ def test_a_run_that_crashed_and_was_resumed_gives_the_same_bytes(
     advance = Trainer.advance
 
     def broken(self: Trainer, stop: int = 0) -> Any:
-        if self.state.step == 7:
+        if self.state.step == 11:
             raise _Stop
         return advance(self, stop)
 
@@ -229,6 +229,31 @@ def test_observing_and_generating(run: compvae.Run, tmp_path: Path, capsys: pyte
         assert inferred["bound"].shape == (4,)
         assert "bound_w" not in inferred.files
         assert np.isfinite(edited["x"]).all()
+
+
+def test_the_server_gives_what_python_gives(run: compvae.Run) -> None:
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
+    from compvae.server.catalogue import Catalogue, Served
+    from compvae.server.limits import Limits
+    from serving import running
+
+    patient = Limits(seconds=200.0)
+    served = Served.of(str(run.directory), patient)
+    x = run.model.sample(PARTS, n=2, seed=4)
+    body = {"model": served.name, "parts": PARTS}
+    with running(Catalogue([served]), patient) as server:
+        asked = {
+            "sample": {"n": 2, "seed": 4},
+            "infer": {"x": x[0].tolist()},
+            "edit": {"x": x[0].tolist(), "edits": [{"remove": {"low": 1}}], "n": 2},
+            "tail": {"event": "peak", "quantile": 0.9, "n": 3},
+        }
+        found = {name: server.client.post(f"/api/{name}", json={**body, **more}) for name, more in asked.items()}
+    for name, answer in found.items():
+        assert answer.status_code == 200, (name, answer.text)
+    assert np.asarray(found["sample"].json()["x"], np.float32) == pytest.approx(x, rel=1e-6)
+    total = found["infer"].json()["bound"]["total"]
+    assert total == pytest.approx(run.model.log_prob(x[0], PARTS), rel=1e-6)
 
 
 def test_evaluation_and_report_of_own_data(

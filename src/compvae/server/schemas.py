@@ -159,12 +159,15 @@ class SampleOut(_Answer):
 
 
 class InferOut(_Answer):
-    """whole: x as the model sees it.  alone: each run of parts, one of them decoded alone.  bound: nats."""
+    """whole: x as the model sees it.  alone: each run of parts, one of them decoded alone.
+
+    bound: nats; of an invertible model the total alone.
+    """
 
     x: Array
     whole: Array
     alone: Array
-    bound: dict[str, float]
+    bound: dict[str, float | None]
     rmse: float
 
 

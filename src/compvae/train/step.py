@@ -20,7 +20,7 @@ from compvae.objective import Bound, elbo
 from compvae.prior import PriorStatistics, TablePrior
 from compvae.train.engine import Engine
 from compvae.train.schedule import Recipe, kl_weight, learning_rate
-from compvae.transport.network import Transport
+from compvae.transport.network import Transport, row_weights
 
 __all__ = ["FAILED", "Step", "climbed", "optimiser_for", "train_step"]
 
@@ -83,7 +83,10 @@ def train_step(
     learned = [value for group in optimiser.param_groups for value in group["params"]]
     gradients = [value.grad for value in learned if value.grad is not None]
     statistics = _as_list(bound.statistics)
-    engine.sum_([terms, *gradients, *statistics])
+    if engine.world > 1 and isinstance(model, Transport):
+        _sum_weighted(engine, terms, gradients, row_weights(batch.parts), recipe.batch)
+    else:
+        engine.sum_([terms, *gradients, *statistics])
     w, z, x, interrupted, terminated, failed = terms.tolist()
     asked = FAILED if failed else signal.SIGTERM if terminated else signal.SIGINT if interrupted else 0
 
@@ -98,6 +101,20 @@ def train_step(
             assert isinstance(model.prior, TablePrior)
             model.prior.m_step(bound.statistics)
     return Step(w, z, x, not fault, fault, asked)
+
+
+def _sum_weighted(engine: Engine, terms: Tensor, gradients: list[Tensor], weights: Tensor, batch: int) -> None:
+    """Add up over the processes losses whose weights have mean 1 in each of them, so that they have mean 1 in all.
+
+    weights: as they were before that, (B,).  batch: rows of all processes.
+    """
+    own = weights.mean()
+    unit = own * len(weights) / batch
+    for tensor in (terms[:3], *gradients):
+        tensor.mul_(own.to(tensor.dtype))
+    engine.sum_([terms, *gradients, unit])
+    for tensor in (terms[:3], *gradients):
+        tensor.div_(unit.to(tensor.dtype))
 
 
 def climbed(model: Network, batch: Batch, noise: Noise, kl_weight: float = 1.0) -> Bound:

@@ -36,7 +36,9 @@ def fit_base(
     w, counts, context = w.double(), counts.double(), context.double()
     size = counts.sum(1, keepdim=True)
     design = _design(counts, context)
-    means = _least_squares((design / size).T @ (design / size), (design / size).T @ (w / size))
+    square, means = (design / size).T @ (design / size), torch.zeros(design.shape[1], w.shape[1], dtype=w.dtype)
+    for _ in range(2):  # the second time nothing is left of what the ridge takes away
+        means = means + _least_squares(square, (design / size).T @ ((w - design @ means) / size))
     residual = (w - design @ means) / size.sqrt()
     scale = residual.square().mean(0).sqrt()
     scale = scale.clamp(min=max(SMALLEST * float(scale.max()), 1e-30))
@@ -213,7 +215,7 @@ def _round(base: Base, w: Tensor, counts: Tensor, context: Tensor, groups: Share
         square[:fixed, :fixed] += (design * inverse_size).T @ design
         square[:fixed, fixed:] += (design * inverse_size).T @ regressors
         square[fixed:, fixed:] += (moments[:, expanded][:, :, expanded] * scaled[:, :, None] * scaled[:, None]).sum(0)
-        product += torch.cat([design, regressors], 1).mul(inverse_size).T @ w[rows]
+        product += torch.cat([design, regressors], 1).mul(inverse_size).T @ residual
         loadings = torch.cat([parts.loadings, parts.shared], 2)
         left = (residual - (loadings @ mean[..., None])[..., 0]).square() + ((loadings @ covariance) * loadings).sum(2)
         share = n[..., None] * base.noise.double() / parts.noise[:, None]  # (B, C + 1, T)
@@ -221,7 +223,7 @@ def _round(base: Base, w: Tensor, counts: Tensor, context: Tensor, groups: Share
         seen += n.sum(0)
     square[fixed:, :fixed] = square[:fixed, fixed:].T
     solved = _least_squares(square, product)
-    base.means.copy_(solved[:fixed].view_as(base.means))
+    base.means.copy_((means + solved[:fixed]).view_as(base.means))  # a ridge on what changes: means may be large
     base.loadings.copy_(solved[fixed : fixed + width].view(kinds + 1, rank, values).mT)
     base.shared.copy_(solved[fixed + width :].view(kinds, factors, values).mT)
     pooled = noise.sum(0) / seen.sum()

@@ -23,7 +23,7 @@ from compvae.transport.field import VelocityField, path_scale
 from compvae.transport.flow import EXACT_VALUES, apply, invert, log_determinant
 from compvae.transport.link import Link, within
 
-__all__ = ["Given", "Transport"]
+__all__ = ["Given", "Transport", "row_weights"]
 
 DEQUANTISED = 0.15  # standard deviation of the noise on whole numbers: what is drawn within 1/2 is put back
 BEYOND = 0.3  # width of an atom on a limit, in units of the spread: it is drawn from an interval beyond the limit
@@ -151,7 +151,7 @@ class Transport(nn.Module):
     # -- training ------------------------------------------------------------------------------------------------
 
     def matching_loss(self, batch: Batch, noise: Noise) -> Tensor:
-        """The mean squared error of the velocity at one time for each whole, (B,)."""
+        """The mean squared error of the velocity at one time for each whole, weighted, (B,); weights have mean 1."""
         given = self.given(batch.parts, batch.context, batch.x.dtype)
         x = batch.x.flatten(1)
         with torch.no_grad():
@@ -162,8 +162,8 @@ class Transport(nn.Module):
             between = torch.lerp(first, last, time)
         said: Tensor = self.field(between, time, self._embedded(given))
         known = (2 * time - 1) / path_scale(time).square() * between
-        weight = given.sizes[:, 0].rsqrt()  # few parts are farthest from a Gaussian; a weight of K alone biases nothing
-        return (said - (last - first - known)).square().mean(1) * weight
+        weight = row_weights(batch.parts).to(x.dtype)
+        return (said - (last - first - known)).square().mean(1) * weight / weight.mean()
 
     def _blurred(self, x: Tensor, given: Given, noise: Noise) -> Tensor:
         """Wholes as the map sees them in training, (B, T): integers and limits as intervals, and a floor of noise."""
@@ -185,3 +185,8 @@ class Transport(nn.Module):
             given = self.given(parts.rows(rows), None if context is None else context[rows])
             farthest = max(farthest, float(self._standardised(x[rows], given).abs().max()))
         self.reach.fill_(SLACK * farthest)
+
+
+def row_weights(parts: Parts) -> Tensor:
+    """1 / sqrt(K), (B,): few parts are farthest from a Gaussian; a weight of K alone biases nothing."""
+    return parts.sizes.double().rsqrt()
