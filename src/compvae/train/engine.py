@@ -146,7 +146,20 @@ class _Task:
     precision: str
 
     def __call__(self, fabric: Any) -> _Box:
-        return _Box(self.work(Engine(fabric.global_rank, fabric.world_size, fabric.device, self.precision, fabric)))
+        done = self.work(Engine(fabric.global_rank, fabric.world_size, fabric.device, self.precision, fabric))
+        _part(fabric)
+        return _Box(done)
+
+
+def _part(fabric: Any) -> None:
+    """Close the connections while every process still lives.
+
+    Left to the end of the interpreter, a process may find its peer gone while its own threads still run, and is aborted
+    after all its work is done.
+    """
+    if fabric.world_size > 1 and torch.distributed.is_initialized():
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
 
 
 def _forward(number: int, frame: FrameType | None) -> None:
