@@ -25,7 +25,7 @@ posterior.climbing posterior.factor posterior.base posterior.collapsed posterior
 posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
 transport transport.config transport.link transport.base transport.expectation transport.field transport.flow
-transport.network transport.starting transport.structure transport.editing
+transport.network transport.correlating transport.starting transport.structure transport.editing
 network inference objective
 fitting fitting.calibration fitting.start fitting.seen fitting.shaping fitting.ending
 composing composing.walks composing.generation composing.live composing.history composing.editing composing.held

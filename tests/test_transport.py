@@ -19,6 +19,7 @@ from compvae.parts import Categorical, PartsSchema
 from compvae.transport import flow
 from compvae.transport.base import Base, with_whole
 from compvae.transport.config import TransportConfig
+from compvae.transport.correlating import correct_shared_, scale_shared_
 from compvae.transport.expectation import fit_base
 from compvae.transport.link import CURVES, Link
 from compvae.transport.network import Transport
@@ -143,6 +144,34 @@ def test_em_finds_what_parts_share_where_wholes_are_known_to_share_it() -> None:
     assert (common - known).norm() < 0.15 * known.norm()
     predicted = base.mean(counts, counts[:, :0]).mean(0) * base.scale
     assert ((predicted - w.mean(0)).abs() < 5 * w.std(0) / math.sqrt(groups.size)).all()
+
+
+def test_more_shared_leaves_the_variance_of_each_value_where_it_was() -> None:
+    base, counts = random_base(seed=30), Noise(4, 400).integers("counts", 0, 3, KINDS).double() + counts_of((1, 0, 0))
+    size = counts.sum(1, keepdim=True)
+
+    def variance(of: Base) -> Tensor:
+        return (of.spread(counts, counts[:, :0]).square() / size).mean(0)
+
+    before, shared = variance(base), base.shared.clone()
+    assert scale_shared_(base, counts, 1.2) == 1.2
+    assert torch.allclose(base.shared, shared * math.sqrt(1.2))
+    assert torch.allclose(variance(base), before)
+
+
+@pytest.mark.parametrize("stretch", [0.8, 1.0, 1.15])
+def test_what_wholes_share_is_corrected_to_that_of_real_pairs(stretch: float) -> None:
+    rows = 4000
+    network = random_transport(seed=40, strength=0.0)
+    counts = Noise(4, rows).integers("counts", 0, 3, KINDS).double() + counts_of((1, 0, 0))
+    groups = Shared(torch.arange(rows) // 2, rows // 2)
+    z = Noise(5, rows).normal("z", FACTORS, dtype=torch.float64)[groups.first][groups.group]
+    x = network.draw(CountedParts(counts), None, Noise(6, rows), z).double()
+    scale_shared_(network.base, counts, 1 / stretch)  # so that pairs go together too much or too little
+    for round_ in range(3):
+        correct_shared_(network, Batch(x, CountedParts(counts), shared=groups), round_)
+    found = correct_shared_(network, Batch(x, CountedParts(counts), shared=groups), 9)
+    assert abs(found - 1) < 0.15  # twice the error of 400 pairs
 
 
 # -- link and map ----------------------------------------------------------------------------------------------------

@@ -22,10 +22,12 @@ from compvae.network import structured
 from compvae.problems import PROBLEMS
 from compvae.report import write_report
 from compvae.storage import Provenance
+from compvae.train.choice import _SmallWholes
 from compvae.train.loop import Trainer
 from compvae.train.runs import train_run
+from compvae.train.settings import resolve
 from compvae.transport.network import Transport
-from compvae.verdict.verdict import Verdict
+from compvae.verdict.verdict import FLOW, GAUSSIAN, Verdict
 from dataset_files import write_kinds
 from hopeless_files import HOPELESS
 from meter_files import write_all
@@ -174,6 +176,16 @@ def test_own_data_is_trained_by_auto_unless_a_preset_is_named(data: Path, tmp_pa
     tried = json.loads((tmp_path / "run" / "choice.json").read_text())
     assert {row["preset"] for row in tried} == {"transport", "small", "sums"}
     assert found.verdict.choice == tried
+    names = [row.name for row in found.verdict.rows]
+    assert names == ["this model", GAUSSIAN, FLOW, f"runner-up ({tried[1]['preset']}, a trial)"]
+
+
+def test_trials_see_small_wholes_alone(data: Path) -> None:
+    config = resolve({"problem": str(data), "preset": "transport", "steps": 3, "batch": 64})
+    trial = _SmallWholes(config, config.make_problem(), most=2)
+    batch, noise = trial.batch(0)
+    assert 0 < len(batch) == len(noise) < 64
+    assert int(batch.parts.sizes.max()) == 2
 
 
 def test_a_model_that_lost_says_so_at_every_use(
@@ -333,6 +345,8 @@ def test_hopeless_data_is_a_clear_error_or_a_model_with_a_verdict(make: Callable
     x = found.model.sample(PARTS, n=20)
     assert np.isfinite(x).all()
     assert np.isfinite(found.model.infer(x[:2], PARTS).remove({"low": 1}).decode()).all()
+    if name == "constant_in_places":
+        assert x[:, 2] == pytest.approx(np.full(20, 4.0), abs=0.01)
     if name == "integers":
         assert np.array_equal(x, x.round())
         assert (x >= 0).all()

@@ -86,7 +86,8 @@ class Problem(ABC):
         """One example for each row of noise, K uniform on min_parts..max_parts (paper, section 4.3)."""
         sizes = noise.integers("sizes", min_parts, max_parts)
         parts = self.draw_parts(sizes, noise)
-        x = self.combine(parts, self.draw_specifics(parts, noise))
+        factors = self.draw_factors(noise) if self.shared else None
+        x = self.combine(parts, self.draw_specifics(parts, noise), factors)
         return Batch(x, parts.counted() if self.schema.countable else parts)
 
     def draw_held_out(self, noise: Noise) -> Batch:

@@ -1,7 +1,8 @@
 """preset="auto": every preset that suits is tried for a share of the budget, and the best on unseen wholes is trained.
 
-A trial is scored by the energy score of unseen wholes, those with few and those with many parts counting alike.  The
-table is kept.  (What goes beyond the training range is decided before, by the structure: transport/structure.py.)
+A trial sees wholes with up to half as many parts as the largest, where there are enough of them, and is scored by the
+energy score of unseen wholes: those with as few parts and those with more count alike.  So a preset that holds only
+for the sizes it has seen does not win.  The table is kept, and the runner-up becomes a yardstick of the verdict.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from compvae import presets
-from compvae.batch import Batch
+from compvae.batch import Batch, Shared
 from compvae.errors import CompVAEError
 from compvae.fitting.ending import fit_prior
 from compvae.network import Network
@@ -28,23 +29,26 @@ from compvae.train.settings import RunConfig
 from compvae.transport.config import TransportConfig
 from compvae.transport.starting import alone, fitted_rows
 from compvae.transport.structure import find_structure
+from compvae.verdict.judge import RunnerUp, held_out_wholes
 from compvae.verdict.scores import Scores, scores_of
 
-__all__ = ["Tried", "choose", "with_structure"]
+__all__ = ["Choice", "Tried", "choose", "with_structure"]
 
 SHARE = 0.06  # of the budget, for each candidate
 UNSEEN = 1 << 38  # added to the seed of a run: wholes that the structure is found on
 JUDGED, STRUCTURED_ON = 300, 1024  # unseen wholes
 WIDE = 4096  # values of x, beyond which structured presets, which linearise each of them, do not end in their share
 STEPS_SHARE = 20  # a run of so many steps tries each candidate for one
+FEWEST_SMALL, FEWEST_LARGE = 200, 20  # wholes to train a trial on, and larger ones to score it on
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate and its mean energy scores: on wholes with up to half as many parts as the largest, and on others.
+    """A candidate and its mean energy scores: up to half of the largest K, and beyond.
 
+    trained_to: the largest K that its trial saw.
     difference, se: of the logarithm of both together to the best candidate's, paired over wholes.
     """
 
@@ -52,6 +56,7 @@ class Tried:
     steps: int
     few: float
     many: float
+    trained_to: int
     difference: float = 0.0
     se: float = 0.0
     failure: str = ""
@@ -66,53 +71,114 @@ def with_structure(config: RunConfig, source: Source) -> RunConfig:
     return config.model_copy(update={"model": found.config})
 
 
-def choose(
-    config: RunConfig, source: Source, seconds: float | None, say: Say, given: dict[str, Any]
-) -> tuple[RunConfig, list[Tried]]:
-    """The run with the best preset, and all that were tried, best first.
+@dataclass(frozen=True)
+class Choice:
+    """config: the run with its preset.  tried: all that were, best first.  runner_up: the second best, if any."""
+
+    config: RunConfig
+    tried: tuple[Tried, ...] = ()
+    runner_up: RunnerUp | None = None
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A candidate after its trial; scores and network are None where it failed."""
+
+    config: RunConfig
+    tried: Tried
+    scores: Scores | None = None
+    network: Network | None = None
+
+
+def choose(config: RunConfig, source: Source, seconds: float | None, say: Say, given: dict[str, Any]) -> Choice:
+    """Try every preset that suits.
 
     seconds: budget of the run, None where its steps are given.  given: fields of recipes that the caller set.
     """
     unseen = source.draw_held_out(Noise(config.seed + UNSEEN, JUDGED, 2)).different()
-    found: list[tuple[Tried, Scores | None, RunConfig]] = []
     names = [name for name in presets.presets_of(source) if name != "paper"]
     if math.prod(source.shape) > WIDE and presets.first_of(source) in names:
         names = [presets.first_of(source)]
+    found: list[_Trial] = []
     for name in sorted(names, key=lambda name: name != presets.first_of(source)):
         recipe = recipe_for(presets.family(source), name).model_copy(update=given)
         candidate = config.model_copy(update={"preset": name, "model": presets.preset(source, name), "recipe": recipe})
         if isinstance(candidate.model, TransportConfig):
             candidate = with_structure(candidate, source)
         if len(names) == 1:
-            return candidate, []
+            return Choice(candidate)
         took = "" if seconds is None else f" for {SHARE * seconds:.0f} s"
         say(f"trying {name}{took} ({len(found) + 1} of {len(names)})")
-        found.append((*_tried(candidate, source, unseen, seconds), candidate))
-    scored = [entry for entry in found if entry[1] is not None]
-    if not scored:
-        return found[0][2], [entry[0] for entry in found]
-    best = min(scored, key=lambda entry: _total(entry[1], source))  # type: ignore[arg-type]
-    rows = [_beside(tried, scores, best[1], source) for tried, scores, _ in found]
-    rows.sort(key=lambda row: (bool(row.failure), row.difference))
-    return best[2], rows
+        found.append(_tried(candidate, source, unseen, seconds))
+    ranked = sorted(found, key=lambda trial: _total(trial.scores, source))
+    best = ranked[0]
+    rows = tuple(_beside(trial, best, source) for trial in ranked)
+    return Choice(best.config, rows, _runner_up(ranked[1], source))
 
 
-def _tried(config: RunConfig, source: Source, unseen: Batch, seconds: float | None) -> tuple[Tried, Scores | None]:
+def _runner_up(trial: _Trial, source: Source) -> RunnerUp | None:
+    """The second best as a yardstick: scored on the wholes that the verdict is made of."""
+    if trial.network is None:
+        return None
+    seed = trial.config.seed
+    return RunnerUp(trial.config.preset, scores_of(trial.network, held_out_wholes(source, seed), seed))
+
+
+def _tried(config: RunConfig, source: Source, unseen: Batch, seconds: float | None) -> _Trial:
     """One candidate, trained for its share and scored; what fails says why."""
+    most = _trial_size(config, source, unseen)
     try:
-        network, steps = _trained(config, source, seconds)
+        network, steps = _trained(config, source, seconds, most)
         scores = scores_of(network, unseen, config.seed + UNSEEN)
     except (CompVAEError, RuntimeError) as error:
-        return Tried(config.preset, 0, math.inf, math.inf, failure=str(error).splitlines()[0]), None
+        return _Trial(config, Tried(config.preset, 0, math.inf, math.inf, most, failure=str(error).splitlines()[0]))
     if not scores.finite:
-        return Tried(config.preset, steps, math.inf, math.inf, failure="samples are not finite"), None
-    return Tried(config.preset, steps, *_parts(scores, source)), scores
+        failed = Tried(config.preset, steps, math.inf, math.inf, most, failure="samples are not finite")
+        return _Trial(config, failed)
+    return _Trial(config, Tried(config.preset, steps, *_parts(scores, source), most), scores, network)
 
 
-def _trained(config: RunConfig, source: Source, seconds: float | None) -> tuple[Network, int]:
+def _trial_size(config: RunConfig, source: Source, unseen: Batch) -> int:
+    """The largest K that a trial sees: half of the largest, where there are wholes on both sides of it."""
+    half = source.max_parts // 2
+    training = source.draw(source.max_parts, Noise(config.seed + UNSEEN, fitted_rows(source.shape), 3)).different()
+    enough = int((training.parts.sizes <= half).sum()) >= FEWEST_SMALL
+    return half if enough and int((unseen.parts.sizes > half).sum()) >= FEWEST_LARGE else source.max_parts
+
+
+class _SmallWholes(Trainer):
+    """A trial's training: on wholes with up to ``most`` parts."""
+
+    def __init__(self, config: RunConfig, source: Source, most: int) -> None:
+        self.most = most
+        super().__init__(config)
+        self.problem = source  # read once for all trials
+
+    def _wholes(self) -> Batch:
+        wholes = super()._wholes()
+        return _rows_of(wholes, self._small(wholes))
+
+    def batch(self, step: int) -> tuple[Batch, Noise]:
+        """The rows of a step that are small enough."""
+        batch, noise = super().batch(step)
+        rows = self._small(batch)
+        return _rows_of(batch, rows), noise.at(rows)
+
+    def _small(self, batch: Batch) -> torch.Tensor:
+        rows = (batch.parts.sizes <= self.most).nonzero()[:, 0]
+        return rows if len(rows) else torch.arange(len(batch))
+
+
+def _rows_of(batch: Batch, rows: torch.Tensor) -> Batch:
+    """Some wholes of a batch; those with one z keep it.  rows: (R,) int64."""
+    shared = None if batch.shared is None else Shared.of(batch.shared.group[rows])
+    records = None if batch.records is None else batch.records[rows]
+    return replace(batch.rows(rows), shared=shared, records=records)
+
+
+def _trained(config: RunConfig, source: Source, seconds: float | None, most: int) -> tuple[Network, int]:
     started = time.perf_counter()
-    trainer = Trainer(config)
-    trainer.problem = source
+    trainer = _SmallWholes(config, source, most)
     if seconds is None:
         steps = max(1, config.recipe.steps // STEPS_SHARE)
     else:
@@ -136,20 +202,22 @@ def _parts(scores: Scores, source: Source) -> tuple[float, float]:
     return float(scores.energy[~large].mean()), float(scores.energy[large].mean())
 
 
-def _total(scores: Scores, source: Source) -> float:
-    """Lower is better: the logarithms of both added up."""
+def _total(scores: Scores | None, source: Source) -> float:
+    """Lower is better: the logarithms of both added up; infinite where a trial failed."""
+    if scores is None:
+        return math.inf
     return sum(math.log(max(value, 1e-30)) for value in _parts(scores, source) if not math.isnan(value))
 
 
-def _beside(tried: Tried, scores: Scores | None, best: Scores | None, source: Source) -> Tried:
+def _beside(trial: _Trial, best: _Trial, source: Source) -> Tried:
     """With the difference to the best candidate and its error, by a first-order expansion of the logarithms."""
-    if scores is None or best is None:
-        return Tried(**{**asdict(tried), "difference": math.inf})
+    if trial.scores is None or best.scores is None:
+        return replace(trial.tried, difference=math.inf)
     difference, variance = 0.0, 0.0
-    for rows in (_large(scores, source), ~_large(scores, source)):
+    for rows in (_large(trial.scores, source), ~_large(trial.scores, source)):
         if rows.any():
-            mine, other = scores.energy[rows], best.energy[rows]
+            mine, other = trial.scores.energy[rows], best.scores.energy[rows]
             difference += math.log(max(float(mine.mean()), 1e-30) / max(float(other.mean()), 1e-30))
             paired = mine / mine.mean() - other / other.mean()
             variance += float(paired.var(unbiased=False)) / len(paired)
-    return Tried(**{**asdict(tried), "difference": difference, "se": math.sqrt(variance)})
+    return replace(trial.tried, difference=difference, se=math.sqrt(variance))

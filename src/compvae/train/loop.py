@@ -28,6 +28,7 @@ from compvae.train.settings import RunConfig
 from compvae.train.signals import Signals
 from compvae.train.step import FAILED, Step, climbed, optimiser_for, train_step
 from compvae.train.watch import Watched, watch
+from compvae.transport.correlating import CORRECTED_AT, correct_shared_
 from compvae.transport.network import Transport
 from compvae.transport.starting import fitted_rows, start_transport
 
@@ -81,11 +82,24 @@ class Trainer:
         model = seeded_network(self.config.model, self.config.seed)
         if isinstance(model, Transport):
             if not measured_only:
-                noise = Noise(self.config.seed + START, fitted_rows(self.problem.shape))
-                start_transport(model, self.problem.draw(self.problem.max_parts, noise))
+                start_transport(model, self._wholes())
         elif startable(model):
             start(model, lambda noise: self.problem.draw(1, noise), self.config.seed + START)
         return model
+
+    def _wholes(self) -> Batch:
+        """Training wholes for what is fitted to many of them at once; no step trains on these draws."""
+        noise = Noise(self.config.seed + START, fitted_rows(self.problem.shape))
+        return self.problem.draw(self.problem.max_parts, noise)
+
+    def _correct(self, step: int) -> None:
+        """What wholes share, a few times along training; every process does the same."""
+        if (
+            isinstance(self.model, Transport)
+            and self.problem.rows_together > 1
+            and step in [int(share * self.config.recipe.steps) for share in CORRECTED_AT]
+        ):
+            correct_shared_(self.model, self._wholes(), self.config.seed + START + step)
 
     # -- one step ------------------------------------------------------------------------------------------------
 
@@ -104,6 +118,7 @@ class Trainer:
         """Do the next step."""
         started = time.perf_counter()
         step = self.state.step
+        self._correct(step)
         batch, noise = self.batch(step)
         self.drawing += time.perf_counter() - started
         result = train_step(

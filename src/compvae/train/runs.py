@@ -38,7 +38,7 @@ from compvae.problems.source import OwnSource
 from compvae.storage import Provenance
 from compvae.train.budget import Costs, as_in_training, measure, step_seconds
 from compvae.train.checkpoint import Checkpoints, read
-from compvae.train.choice import Tried, choose, with_structure
+from compvae.train.choice import Choice, choose, with_structure
 from compvae.train.engine import Engine, launch
 from compvae.train.loop import Observer, Trainer
 from compvae.train.observers import CurvesFigure, FitProgress, MetricsFile, ProgressBar, TensorBoard
@@ -46,13 +46,14 @@ from compvae.train.schedule import Recipe
 from compvae.train.settings import FORMAT_VERSION, RunConfig, read_options, read_run, resolve, with_data
 from compvae.train.watch import require_finite_samples
 from compvae.transport.config import TransportConfig
-from compvae.verdict.judge import YARDSTICKS_SHARE, judge
+from compvae.verdict.judge import YARDSTICKS_SHARE, RunnerUp, judge
+from compvae.verdict.scores import Scores
 from compvae.verdict.verdict import VERDICT_FILE, Verdict
 
 __all__ = ["Estimate", "Outcome", "data_of", "estimate", "outcome_dict", "train_run"]
 
 CONFIG, METRICS, DATA, ESTIMATE = "config.json", "metrics.jsonl", "data.json", "estimate.json"
-CHOICE = "choice.json"
+CHOICE, RUNNER_UP = "choice.json", "runner_up.json"
 OWN_MINUTES = 3.0  # of a run of own data that was given neither minutes nor steps
 CALIBRATION = 1 << 40  # added to the seed of a run: wholes that no step trained on
 
@@ -153,7 +154,8 @@ def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None, s
     if minutes is None and options.get("steps") is None and _judged(config):
         minutes = OWN_MINUTES
     started = time.perf_counter()
-    config, tried = _chosen(config, options, minutes, show)
+    choice = _chosen(config, options, minutes, show)
+    config = choice.config
     changes: dict[str, Any] = {}
     files: dict[str, Any] = {}
     if not options.get("threads"):
@@ -167,8 +169,10 @@ def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None, s
         if left_out:
             print(left_out, file=sys.stderr)
     config = config.model_copy(update=changes)
-    if tried:
-        files[CHOICE] = [_finite(asdict(row)) for row in tried]
+    if choice.tried:
+        files[CHOICE] = [_finite(asdict(row)) for row in choice.tried]
+    if choice.runner_up is not None:
+        files[RUNNER_UP] = {"preset": choice.runner_up.preset, "scores": choice.runner_up.scores.plain()}
     files[CONFIG] = {"format_version": FORMAT_VERSION, "run": config.model_dump(mode="json")}
     source = config.make_problem()
     if isinstance(source, OwnSource):
@@ -198,12 +202,10 @@ def _read_json(path: Path) -> Any:
         return None
 
 
-def _chosen(
-    config: RunConfig, options: Mapping[str, Any], minutes: float | None, show: bool
-) -> tuple[RunConfig, list[Tried]]:
+def _chosen(config: RunConfig, options: Mapping[str, Any], minutes: float | None, show: bool) -> Choice:
     """The run with its preset chosen, where that was left open, and with the structure its data shows."""
     if options.get("model") is not None:
-        return config, []
+        return Choice(config)
     say = _teller(show)
     if config.preset == AUTO:
         say("looking at the data")
@@ -212,8 +214,8 @@ def _chosen(
         return choose(config, config.make_problem(), seconds, say, fields)
     if isinstance(config.model, TransportConfig):
         say("looking at the data")
-        return with_structure(config, config.make_problem()), []
-    return config, []
+        return Choice(with_structure(config, config.make_problem()))
+    return Choice(config)
 
 
 def _judged(config: RunConfig) -> bool:
@@ -423,12 +425,18 @@ class _Work:
         budget = _read_json(self.directory / ESTIMATE)
         seconds = 60 * float(budget["minutes"]) if isinstance(budget, dict) else None
         choice = _read_json(self.directory / CHOICE) or []
-        verdict = judge(model, trainer.problem, config.seed, seconds, trainer.state.step, choice, _teller(self.show))
+        say, steps = _teller(self.show), trainer.state.step
+        verdict = judge(model, trainer.problem, config.seed, seconds, steps, choice, self._runner_up(), say)
         _write_json(self.directory / VERDICT_FILE, verdict.model_dump(mode="json"))
         if self.show:
             print(f"\n{verdict}\n", file=sys.stderr)
         notes = {"verdict": str(verdict)}
         return {**notes, "warning": verdict.warning} if verdict.warning else notes
+
+    def _runner_up(self) -> RunnerUp | None:
+        """The second best of what was tried before the first step."""
+        kept = _read_json(self.directory / RUNNER_UP)
+        return RunnerUp(kept["preset"], Scores.of_plain(kept["scores"])) if isinstance(kept, dict) else None
 
     def _fit(self, model: Network, trainer: Trainer) -> None:
         """What is fitted when all steps are done, in place, and how far that is, where progress is shown."""

@@ -34,6 +34,7 @@ RANKS = (3, 8)
 MOST_FACTORS = 96  # of all kinds together: the cost of EM grows with their square
 CLEARLY = 0.1  # of the logarithm of a score, by which a link must beat none: a limit on x is a strong claim
 GAIN = 0.002  # nats a value that more factors must bring on unseen wholes
+THICK, THICK_VALUES, THICK_FLOOR = 0.2, 16, 0.02  # few values that vary on their own by so much need less noise
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,27 @@ def find_structure(plain: TransportConfig, training: Batch, unseen: Batch) -> St
         changes["upper"] = float(link.low + link.unit[0])
     config = config.with_changes(**changes)
     rank, factors = _ranks(config, fitted, judged)
-    return Structure(config.with_changes(rank=rank, factors=factors), tuple(ranked))
+    config = config.with_changes(rank=rank, factors=factors)
+    if _thickness(config, fitted) > THICK:
+        config = config.with_changes(floor=min(config.floor, THICK_FLOOR))
+    return Structure(config, tuple(ranked))
+
+
+def _thickness(config: TransportConfig, wholes: _Wholes) -> float:
+    """Least standard deviation of a kind's own variation in any direction, its values in units of their spread.
+
+    0 where there are many values: then it is hardly ever more, and noise fills what is missing.
+    """
+    if wholes.x.shape[1] > THICK_VALUES or config.integers:
+        return 0.0
+    base, _ = _fitted(config, wholes, FEW_ROUNDS)
+    least = []
+    for kind in (wholes.counts.sum(0) > 0).nonzero()[:, 0].tolist():
+        loadings = base.loadings[kind].double()
+        covariance = loadings @ loadings.T + base.noise[kind].double().diag()
+        spread = covariance.diagonal().sqrt()
+        least.append(float(torch.linalg.eigvalsh(covariance / spread / spread[:, None])[0].clamp(min=0).sqrt()))
+    return min(least)
 
 
 def _require_variation(wholes: _Wholes) -> None:

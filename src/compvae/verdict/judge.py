@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from compvae.verdict.scores import Scores, scores_of
 from compvae.verdict.verdict import FLOW, GAUSSIAN, Verdict, make_verdict, out_of_range
 from compvae.verdict.yardsticks import counts_flow, moment_gaussian
 
-__all__ = ["YARDSTICKS_SHARE", "judge"]
+__all__ = ["YARDSTICKS_SHARE", "RunnerUp", "held_out_wholes", "judge"]
 
 YARDSTICKS_SHARE = 0.15  # of a run's budget, for fitting yardsticks and scoring everything
 FLOW_SHARE = 0.6  # of that, for the flow on the counts
@@ -30,6 +31,19 @@ SEED = 1 << 43  # added to the seed of a run
 Say = Callable[[str], None]
 
 
+@dataclass(frozen=True)
+class RunnerUp:
+    """The second best of what was tried, after its trial.  scores: on the wholes of the verdict."""
+
+    preset: str
+    scores: Scores
+
+
+def held_out_wholes(source: Source, seed: int) -> Batch:
+    """The wholes that a verdict is made of, each once: one that comes twice would make errors look small."""
+    return source.draw_held_out(Noise(seed + SEED, JUDGED)).different()
+
+
 def judge(
     network: Network,
     source: Source,
@@ -37,6 +51,7 @@ def judge(
     seconds: float | None,
     steps: int,
     choice: Sequence[Mapping[str, Any]] = (),
+    runner_up: RunnerUp | None = None,
     say: Say = lambda text: None,
 ) -> Verdict:
     """The verdict on a network.
@@ -48,12 +63,13 @@ def judge(
         seconds: the run's budget, None where only its steps are known.
         steps: that the run had.
         choice: what was tried before, best first.
+        runner_up: the second best of it.
         say: told what is being done.
 
     Raises:
         DivergenceError: samples are not finite, or run out of ten times the data's range.
     """
-    unseen = source.draw_held_out(Noise(seed + SEED, JUDGED)).different()  # twice, one would make errors look small
+    unseen = held_out_wholes(source, seed)
     wholes = source.draw(source.max_parts, Noise(seed + SEED, fitted_rows(source.shape), 1))
     say("scoring the model on held-out wholes")
     scores: dict[str, Scores] = {"this model": scores_of(network, unseen, seed)}
@@ -64,6 +80,8 @@ def judge(
     say("training the flow on the counts" + ("" if share is None else f" for {share:.0f} s"))
     flow = counts_flow(source, wholes, seed, share, None if seconds else max(1, steps // 10))
     scores[FLOW] = scores_of(flow, unseen, seed)
+    if runner_up is not None and len(runner_up.scores.energy) == len(unseen):
+        scores[f"runner-up ({runner_up.preset}, a trial)"] = runner_up.scores
     kinds = kind_names(source.schema)
     undetermined = undetermined_kinds(kinds, wholes.parts.counts, source.rows_together > 1)
     return make_verdict(scores, undetermined, _whitened(network, unseen), choice)

@@ -8,8 +8,9 @@ largest value of a whole exceeds the 95% quantile of the drawn ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,6 +49,16 @@ class Scores:
     def mean(self) -> float:
         """Mean energy score."""
         return float(self.energy.mean())
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {name: value.tolist() if isinstance(value, Tensor) else value for name, value in vars(self).items()}
+
+    @classmethod
+    def of_plain(cls, data: Mapping[str, Any]) -> Scores:
+        """From :meth:`plain`."""
+        read: dict[str, Any] = {k: torch.tensor(v) if isinstance(v, list) else v for k, v in data.items()}
+        return cls(**read)
 
     @property
     def spread_ratio(self) -> float:
