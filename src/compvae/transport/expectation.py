@@ -1,10 +1,11 @@
 """EM for the base: given z and the kinds' factors W is a linear regression, given the regression they are Gaussian.
 
     E   z, factors of each kind | W: closed form, wholes with one z together           (base.py)
-    M   [m_c, M_c, L_c, B_c] by least squares of W on [n_c (1, a), sqrt(n_c) factors_c, n_c z], weighted by 1 / K
+    M   [m_c, M_c, L_c, B_c] by least squares of W on [n_c (1, a), sqrt(n_c) factors_c, n_c z], weighted by 1 / Var W
         d_c = mean square of each kind's share of what is left
 
-Starts at least squares: of W on the counts, and of the products of what is left on n_c, 1 and K^2.
+Starts at least squares: of W on the counts, and of the products of what is left on n_c, 1 and K^2, both weighted by
+the variance that each composition has.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ SMALLEST = 1e-4  # scale of a value, relative to the largest: values that are co
 LEAST_NOISE = 1e-6  # d_c in units of scale^2
 MOST_PAIRS, MOST_BLOCKS = 4000, 1200  # pairs of wholes with one z, and kinds times values, that they are used for
 MOST_AXES = 512  # in which second moments are taken apart
+MOST_WEIGHTED = 2**23  # numbers of the normal equations, beyond which all values of a whole have one weight
 CHUNK_NUMBERS = 2**24  # of the loadings of one chunk
 
 
@@ -36,22 +38,58 @@ def fit_base(
     w, counts, context = w.double(), counts.double(), context.double()
     size = counts.sum(1, keepdim=True)
     design = _design(counts, context)
-    square, means = (design / size).T @ (design / size), torch.zeros(design.shape[1], w.shape[1], dtype=w.dtype)
-    for _ in range(2):  # the second time nothing is left of what the ridge takes away
-        means = means + _least_squares(square, (design / size).T @ ((w - design @ means) / size))
-    residual = (w - design @ means) / size.sqrt()
-    scale = residual.square().mean(0).sqrt()
+    means, variance = _weighted_means(design, w, counts)
+    residual = w - design @ means
+    scale = (residual.square() / size).mean(0).sqrt()
     scale = scale.clamp(min=max(SMALLEST * float(scale.max()), 1e-30))
     base.scale.copy_(scale)
     base.means.copy_((means / scale).view_as(base.means))
-    base.spread_by.copy_(_spread_by_context((residual / scale).square().mean(1), context))
-    _start(base, residual / scale / base.factor(context) * size.sqrt(), counts, groups)
+    base.spread_by.copy_(_spread_by_context((residual / scale).square().mean(1) / size[:, 0], context))
+    width = (variance / scale.square()).mean(1, keepdim=True)
+    _start(base, residual / scale / base.factor(context), counts, width, groups)
     few = slice(0, rows)
     some = None if groups is None else Shared.of(groups.group[few])
     for _ in range(rounds):
-        _round(base, w[few] / scale, counts[few], context[few], some)
+        _round(base, w[few] / scale, counts[few], context[few], width[few], some)
+    base.means.copy_((means / scale).view_as(base.means))  # of all rows, each weighted by its own variance
     _match_variance(base, w / scale, counts, context)
     return base
+
+
+def _weighted_means(design: Tensor, w: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """E W as a function of the design, (P, T), and Var W of each whole's values, (N, T).
+
+    Least squares, first with one weight for all values, then weighted by each value's variance at each composition: a
+    kind that varies little is not drowned by one that varies much.  design: (N, P).  w: (N, T).  counts: (N, C).
+    """
+    size = counts.sum(1, keepdim=True)
+    square, means = (design / size).T @ (design / size), torch.zeros(design.shape[1], w.shape[1], dtype=w.dtype)
+    for _ in range(2):  # the second time nothing is left of what the ridge takes away
+        means = means + _least_squares(square, (design / size).T @ ((w - design @ means) / size))
+    variance = _variance(w - design @ means, counts, size)
+    if design.shape[1] ** 2 * w.shape[1] > MOST_WEIGHTED:
+        return means, variance
+    for _ in range(2):
+        squares = torch.einsum("np,nt,nq->tpq", design, 1 / variance, design)
+        ridge = RIDGE * squares.diagonal(dim1=1, dim2=2).mean(1)[:, None, None] * torch.eye(len(means), dtype=w.dtype)
+        product = design.T @ ((w - design @ means) / variance)
+        means = means + torch.linalg.solve(squares + ridge, product.T[..., None])[..., 0].T
+        variance = _variance(w - design @ means, counts, variance.mean(1, keepdim=True))
+    return means, variance
+
+
+def _variance(residual: Tensor, counts: Tensor, width: Tensor) -> Tensor:
+    """Var W of each whole's values, (N, T): linear in the counts, by least squares of squares.
+
+    residual: W - E W, (N, T).  counts: (N, C).  width: to which errors are in proportion, (N, 1).
+    """
+    terms = with_whole(counts) / width
+    square = terms.T @ terms
+    square = square + 1e-6 * square.diagonal().mean() * torch.eye(len(square), dtype=square.dtype)
+    each = torch.linalg.solve(square, terms.T @ (residual.square() / width))  # (C + 1, T)
+    pooled = (residual.square() / counts.sum(1, keepdim=True)).mean(0)
+    least = 1e-3 * pooled + LEAST_NOISE * pooled.mean() + 1e-300
+    return with_whole(counts) @ torch.maximum(each, least)
 
 
 def _match_variance(base: Base, w: Tensor, counts: Tensor, context: Tensor) -> None:
@@ -97,19 +135,19 @@ def _spread_by_context(square: Tensor, context: Tensor) -> Tensor:
     return 0.5 * solved
 
 
-def _start(base: Base, residual: Tensor, counts: Tensor, groups: Shared | None) -> None:
+def _start(base: Base, residual: Tensor, counts: Tensor, width: Tensor, groups: Shared | None) -> None:
     """Second moments of what the means leave, by least squares: Cov W = sum_c n_c S_c + S_0 + shared, cut to its axes.
 
     What wholes share is seen between those that share it; where none are known to, it is what grows with K^2.
-    residual: (N, T), in units of scale.  counts: (N, C).
+    residual: (N, T), in units of scale.  counts: (N, C).  width: variance of each whole, (N, 1).
     """
     size = counts.sum(1, keepdim=True)
     between = None if groups is None else _between(residual, counts, groups, base.factors)
     terms = with_whole(counts) if between is not None else torch.cat([with_whole(counts), size**2], 1)
-    terms = terms / size**2  # every row has errors of one size, over K^2
+    terms = terms / width  # every row has errors of one size, over its variance
     square = terms.T @ terms
     square = square + 1e-4 * square.diagonal().mean() * torch.eye(len(square), dtype=square.dtype)
-    solver = torch.linalg.solve(square, terms.T) / size[:, 0] ** 2  # (C + 1 or C + 2, N)
+    solver = torch.linalg.solve(square, terms.T) / width[:, 0]  # (C + 1 or C + 2, N)
     known = residual.new_zeros(len(residual), residual.shape[1], 0)  # what wholes share, of each
     if between is not None:
         base.shared.copy_(between)
@@ -175,8 +213,8 @@ def _padded(loadings: Tensor, columns: int) -> Tensor:
     return torch.cat([loadings, loadings.new_zeros(len(loadings), columns - loadings.shape[1])], 1)
 
 
-def _round(base: Base, w: Tensor, counts: Tensor, context: Tensor, groups: Shared | None) -> None:
-    """One E-step and one M-step.  w: (N, T), in units of scale."""
+def _round(base: Base, w: Tensor, counts: Tensor, context: Tensor, variance: Tensor, groups: Shared | None) -> None:
+    """One E-step and one M-step.  w: (N, T), in units of scale.  variance: of each whole, (N, 1)."""
     kinds, rank, factors = base.kinds, base.rank, base.factors
     values, width = w.shape[1], (kinds + 1) * rank
     expanded = torch.cat([torch.arange(width), width + torch.arange(factors).repeat(kinds)])
@@ -209,13 +247,13 @@ def _round(base: Base, w: Tensor, counts: Tensor, context: Tensor, groups: Share
         )
         moments = covariance + mean[:, :, None] * mean[:, None]
         weights = torch.cat([n.sqrt().repeat_interleave(rank, 1), counts[rows].repeat_interleave(factors, 1)], 1)
-        inverse_size = 1 / counts[rows].sum(1, keepdim=True)
+        inverse = 1 / variance[rows]
         regressors = mean[:, expanded] * weights
-        scaled = weights * inverse_size.sqrt()
-        square[:fixed, :fixed] += (design * inverse_size).T @ design
-        square[:fixed, fixed:] += (design * inverse_size).T @ regressors
+        scaled = weights * inverse.sqrt()
+        square[:fixed, :fixed] += (design * inverse).T @ design
+        square[:fixed, fixed:] += (design * inverse).T @ regressors
         square[fixed:, fixed:] += (moments[:, expanded][:, :, expanded] * scaled[:, :, None] * scaled[:, None]).sum(0)
-        product += torch.cat([design, regressors], 1).mul(inverse_size).T @ residual
+        product += torch.cat([design, regressors], 1).mul(inverse).T @ residual
         loadings = torch.cat([parts.loadings, parts.shared], 2)
         left = (residual - (loadings @ mean[..., None])[..., 0]).square() + ((loadings @ covariance) * loadings).sum(2)
         share = n[..., None] * base.noise.double() / parts.noise[:, None]  # (B, C + 1, T)
