@@ -37,6 +37,7 @@ __all__ = ["Choice", "Tried", "choose", "with_structure"]
 SHARE = 0.06  # of the budget, for each candidate
 UNSEEN = 1 << 38  # added to the seed of a run: wholes that the structure is found on
 JUDGED, STRUCTURED_ON = 300, 1024  # unseen wholes
+STRUCTURED_BY = 8192  # training wholes at most: several bases are fitted to them
 WIDE = 4096  # values of x, beyond which structured presets, which linearise each of them, do not end in their share
 STEPS_SHARE = 20  # a run of so many steps tries each candidate for one
 FEWEST_SMALL, FEWEST_LARGE = 200, 20  # wholes to train a trial on, and larger ones to score it on
@@ -65,7 +66,8 @@ class Tried:
 def with_structure(config: RunConfig, source: Source) -> RunConfig:
     """The same run of an invertible model, with the structure that its data shows."""
     assert isinstance(config.model, TransportConfig)
-    training = source.draw(source.max_parts, Noise(config.seed + UNSEEN, fitted_rows(source.shape)))
+    rows = min(STRUCTURED_BY, fitted_rows(source.shape))
+    training = source.draw(source.max_parts, Noise(config.seed + UNSEEN, rows))
     unseen = source.draw_held_out(Noise(config.seed + UNSEEN, STRUCTURED_ON, 1))
     found = find_structure(config.model, alone(training), alone(unseen))
     return config.model_copy(update={"model": found.config})
@@ -140,8 +142,8 @@ def _tried(config: RunConfig, source: Source, unseen: Batch, seconds: float | No
 
 def _trial_size(config: RunConfig, source: Source, unseen: Batch) -> int:
     """The largest K that a trial sees: half of the largest, where there are wholes on both sides of it."""
-    half = source.max_parts // 2
-    training = source.draw(source.max_parts, Noise(config.seed + UNSEEN, fitted_rows(source.shape), 3)).different()
+    half, rows = source.max_parts // 2, min(STRUCTURED_BY, fitted_rows(source.shape))
+    training = source.draw(source.max_parts, Noise(config.seed + UNSEEN, rows, 3)).different()
     enough = int((training.parts.sizes <= half).sum()) >= FEWEST_SMALL
     return half if enough and int((unseen.parts.sizes > half).sum()) >= FEWEST_LARGE else source.max_parts
 

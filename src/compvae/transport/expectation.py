@@ -21,7 +21,7 @@ __all__ = ["fit_base", "raise_noise_"]
 RIDGE = 1e-6  # relative, for regressors that hardly vary
 SMALLEST = 1e-4  # scale of a value, relative to the largest: values that are constant have one too
 LEAST_NOISE = 1e-6  # d_c in units of scale^2
-MOST_PAIRS, MOST_BLOCKS = 4000, 1200  # pairs of wholes with one z, and kinds times values, that they are used for
+MOST_PAIRS, MOST_BLOCKS = 40000, 1200  # pairs of wholes with one z, and kinds times values, that they are used for
 MOST_AXES = 512  # in which second moments are taken apart
 MOST_WEIGHTED = 2**23  # numbers of the normal equations, beyond which all values of a whole have one weight
 CHUNK_NUMBERS = 2**24  # of the loadings of one chunk
@@ -52,7 +52,7 @@ def fit_base(
     for _ in range(rounds):
         _round(base, w[few] / scale, counts[few], context[few], width[few], some)
     base.means.copy_((means / scale).view_as(base.means))  # of all rows, each weighted by its own variance
-    _match_variance(base, w / scale, counts, context)
+    _match_variance(base, w / scale, counts, context, groups is not None)
     return base
 
 
@@ -92,15 +92,21 @@ def _variance(residual: Tensor, counts: Tensor, width: Tensor) -> Tensor:
     return with_whole(counts) @ torch.maximum(each, least)
 
 
-def _match_variance(base: Base, w: Tensor, counts: Tensor, context: Tensor) -> None:
-    """Make the variance of each value that of the data: EM gets there slowly.  w: (N, T), in units of scale."""
+def _match_variance(base: Base, w: Tensor, counts: Tensor, context: Tensor, known: bool) -> None:
+    """Make the variance of each value that of the data: EM gets there slowly.  w: (N, T), in units of scale.
+
+    known: what is shared was seen between wholes, and stays.
+    """
     size = counts.sum(1, keepdim=True)
+    shared = torch.einsum("bc,ctz->btz", counts, base.shared.double()).square().sum(2) * base.factor(context).square()
+    held = (shared / size).mean(0) if known else torch.zeros_like(shared[0])
     real = ((w - base.mean(counts, context)).square() / size).mean(0)
-    ratio = real / (base.spread(counts, context).square() / size).mean(0)
-    ratio = ratio.clamp(0.1, 10.0).to(base.noise.dtype)
+    drawn = (base.spread(counts, context).square() / size).mean(0)
+    ratio = ((real - held) / (drawn - held)).clamp(0.1, 10.0).to(base.noise.dtype)
     base.noise.mul_(ratio)
     base.loadings.mul_(ratio.sqrt()[:, None])
-    base.shared.mul_(ratio.sqrt()[:, None])
+    if not known:
+        base.shared.mul_(ratio.sqrt()[:, None])
 
 
 @torch.no_grad()
@@ -142,7 +148,7 @@ def _start(base: Base, residual: Tensor, counts: Tensor, width: Tensor, groups: 
     residual: (N, T), in units of scale.  counts: (N, C).  width: variance of each whole, (N, 1).
     """
     size = counts.sum(1, keepdim=True)
-    between = None if groups is None else _between(residual, counts, groups, base.factors)
+    between = None if groups is None else _between(residual, counts, width, groups, base.factors)
     terms = with_whole(counts) if between is not None else torch.cat([with_whole(counts), size**2], 1)
     terms = terms / width  # every row has errors of one size, over its variance
     square = terms.T @ terms
@@ -169,16 +175,16 @@ def _start(base: Base, residual: Tensor, counts: Tensor, width: Tensor, groups: 
             base.noise[kind] = (own - loadings.square().sum(1)).clamp(min=1e-3 * pooled + LEAST_NOISE)
 
 
-def _between(residual: Tensor, counts: Tensor, groups: Shared, factors: int) -> Tensor | None:
+def _between(residual: Tensor, counts: Tensor, width: Tensor, groups: Shared, factors: int) -> Tensor | None:
     """B_c by least squares of the products of two wholes with one z: E r r' = sum n_c n'_c' B_c B_c'^T, (C, T, Z).
 
-    None where no two wholes share a z, or the problem is too large for it.
+    None where no two wholes share a z, or the problem is too large for it.  width: variance of each whole, (N, 1).
     """
     kinds, values = counts.shape[1], residual.shape[1]
     first = (groups.group[1:] == groups.group[:-1]).nonzero()[:MOST_PAIRS, 0]
     if not len(first) or kinds * values > MOST_BLOCKS:
         return None
-    scale = 1 / (counts[first].sum(1) * counts[first + 1].sum(1))
+    scale = (width[first, 0] * width[first + 1, 0]).rsqrt()  # to which the error of a product is in proportion
     design = (counts[first][:, :, None] * counts[first + 1][:, None]).flatten(1) * scale[:, None]  # (P, C C)
     square = design.T @ design
     square = square + 1e-3 * square.diagonal().mean() * torch.eye(len(square), dtype=square.dtype)

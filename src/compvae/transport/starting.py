@@ -13,7 +13,7 @@ from compvae.transport.network import Transport
 
 __all__ = ["alone", "fitted_rows", "start_transport"]
 
-FITTED_ROWS, FITTED_NUMBERS = 8192, 2**23  # wholes that are drawn for it; fewer where they are wide
+FITTED_ROWS, FITTED_NUMBERS = 16384, 2**23  # wholes that are drawn for it; fewer where they are wide
 FEWEST_ROWS = 512
 EM_ROWS = 1500
 EM_ROUNDS = 3  # least squares are near: more only where wholes share a z, which they do not see

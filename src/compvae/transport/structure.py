@@ -228,7 +228,31 @@ def _ranks(config: TransportConfig, fitted: _Wholes, judged: _Wholes) -> tuple[i
         if not new > value + GAIN:
             break
         best, value = rank, new
+    if fitted.groups is not None:
+        scores = [
+            _pairs_score(config.with_changes(rank=best, factors=z), fitted, judged) for z in range(1, factors + 1)
+        ]
+        return best, 1 + scores.index(max(scores))
     return best, factors if value >= score(best, 0) else 0
+
+
+def _pairs_score(config: TransportConfig, fitted: _Wholes, judged: _Wholes) -> float:
+    """- E |r r'^T - B_n z z^T B_n'^T|^2 up to a constant, over unseen pairs r, r' with one z; higher is better.
+
+    What wholes share is seen between them: factors that fit the noise of the training pairs do not predict others.
+    """
+    base, link = _fitted(config, fitted, FEW_ROUNDS)
+    assert judged.groups is not None
+    first = (judged.groups.group[1:] == judged.groups.group[:-1]).nonzero()[:, 0]
+    y = link(judged.x, judged.sizes)
+    w = (y if config.extensive else y * judged.sizes) / base.scale.double()
+    width = base.spread(judged.counts, judged.context).square().mean(1, keepdim=True).sqrt()
+    residual = (w - base.mean(judged.counts, judged.context)) / width
+    loadings = torch.einsum("bc,ctz->btz", judged.counts / width, base.shared.double())
+    one, other = loadings[first], loadings[first + 1]
+    seen = (residual[first, None] @ one)[:, 0] * (residual[first + 1, None] @ other)[:, 0]  # (P, Z)
+    fitted_square = ((one.mT @ one) * (other.mT @ other)).sum((1, 2))
+    return float((2 * seen.sum(1) - fitted_square).sum())
 
 
 def undetermined_kinds(schema_kinds: list[str], counts: Tensor, shared: bool) -> dict[str, str]:
