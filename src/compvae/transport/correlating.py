@@ -1,6 +1,9 @@
 """What two wholes share, corrected after the map: B <- s B, until drawn pairs with one z go together as real ones do.
 
-    s^2 = E q(x, x') of real pairs / E q of drawn pairs,   q = <r, r'> / T + mean(r) mean(r'),   r = (x - E x) / spread
+    s^2 = E <v, r> <v, r'> of real pairs / that of drawn pairs,   r = (x - E x) / unit
+
+with E x that of the draws, one unit for each value (times sqrt K, where wholes grow with it), and v the direction in
+which drawn pairs have most in common.
 
 The base has the covariance of real pairs, but the map is trained on one whole at a time and loosens it.  The variance
 of each value stays as it is on average: what B gains, the terms of the kinds and of the whole lose.  The map goes on
@@ -19,8 +22,9 @@ from compvae.transport.network import Transport
 
 __all__ = ["CORRECTED_AT", "correct_shared_", "drawn_together", "scale_shared_"]
 
-CORRECTED_AT = (0.3, 0.5, 0.7)  # of the steps
-PAIRS, DRAWS = 400, 12  # of wholes, and of both with one z
+CORRECTED_AT = (0.4, 0.7)  # of the steps
+PAIRS, DRAWS = 2000, 4  # of wholes, and of both with one z
+ITERATIONS = 20  # for the direction
 LARGEST_CHANGE = 2.0  # of s^2 at once
 LEAST_OWN = 0.05  # of their variance that parts keep
 
@@ -36,15 +40,21 @@ def correct_shared_(network: Transport, wholes: Batch, seed: int) -> float:
     first = _pairs(wholes.shared)
     if not len(first):
         return 1.0
-    one, other = (wholes.rows(first + k) for k in (0, 1))
-    drawn = [x.double() for x in drawn_together(network, one, other, DRAWS, seed)]  # (P, DRAWS, T) each
-    mean = [x.mean(1) for x in drawn]
-    spread = [x.std(1) + 1e-3 * x.std() for x in drawn]
-    within = [(x - m[:, None]) / s[:, None] for x, m, s in zip(drawn, mean, spread, strict=True)]
-    of_drawn = float(_product(*within).mean()) * DRAWS / (DRAWS - 1)
-    real = [(b.x.flatten(1).double() - m) / s for b, m, s in zip((one, other), mean, spread, strict=True)]
+    both = [wholes.rows(first + k) for k in (0, 1)]
+    drawn = [x.double() for x in drawn_together(network, both[0], both[1], DRAWS, seed)]  # (P, DRAWS, T) each
+    means = [x.mean(1) for x in drawn]
+    sizes = [b.parts.sizes[:, None].double().sqrt() if network.config.extensive else 1.0 for b in both]
+    inside = [
+        (x - m[:, None]).transpose(0, 1) / k for x, m, k in zip(drawn, means, sizes, strict=True)
+    ]  # (DRAWS, P, T)
+    unit = torch.cat(inside).square().mean((0, 1)).sqrt().clamp(min=1e-30)
+    inside = [(r / unit).flatten(0, 1) for r in inside]
+    along = _common(inside[0], inside[1])
+    of_drawn = float(((inside[0] @ along) * (inside[1] @ along)).mean()) * DRAWS / (DRAWS - 1)
+    real = [(b.x.flatten(1).double() - m) / k / unit for b, m, k in zip(both, means, sizes, strict=True)]
     real = [r - r.mean(0) for r in real]
-    of_real = float(_product(*real).mean()) - of_drawn / DRAWS  # both means come from draws with one z
+    of_real = float(((real[0] @ along) * (real[1] @ along)).mean())
+    of_real -= of_drawn / DRAWS  # both means come from draws with one z
     ratio = of_real / of_drawn if of_drawn > 0 else LARGEST_CHANGE
     return scale_shared_(network.base, wholes.parts.counts.double(), ratio)
 
@@ -85,6 +95,10 @@ def _pairs(groups: Shared) -> Tensor:
     return (groups.group[1:] == groups.group[:-1]).nonzero()[:PAIRS, 0]
 
 
-def _product(one: Tensor, other: Tensor) -> Tensor:
-    """q of each pair, (..,).  one, other: (.., T)."""
-    return (one * other).mean(-1) + one.mean(-1) * other.mean(-1)
+def _common(one: Tensor, other: Tensor) -> Tensor:
+    """The direction of largest covariance between both, (T,), by power iteration.  one, other: (N, T)."""
+    along = one.new_ones(one.shape[1])
+    for _ in range(ITERATIONS):
+        along = one.T @ (other @ along) + other.T @ (one @ along)
+        along = along / along.norm().clamp(min=1e-300)
+    return along

@@ -79,17 +79,20 @@ def _weighted_means(design: Tensor, w: Tensor, counts: Tensor) -> tuple[Tensor, 
 
 
 def _variance(residual: Tensor, counts: Tensor, width: Tensor) -> Tensor:
-    """Var W of each whole's values, (N, T): linear in the counts, by least squares of squares.
+    """Var W of each whole's values, (N, T): linear in n_c, 1 and K^2, by least squares of squares.
 
     residual: W - E W, (N, T).  counts: (N, C).  width: to which errors are in proportion, (N, 1).
     """
-    terms = with_whole(counts) / width
+    size = counts.sum(1, keepdim=True)
+    grown = torch.cat([with_whole(counts), size.square()], 1)
+    terms = grown / width
     square = terms.T @ terms
     square = square + 1e-6 * square.diagonal().mean() * torch.eye(len(square), dtype=square.dtype)
-    each = torch.linalg.solve(square, terms.T @ (residual.square() / width))  # (C + 1, T)
-    pooled = (residual.square() / counts.sum(1, keepdim=True)).mean(0)
+    each = torch.linalg.solve(square, terms.T @ (residual.square() / width))  # (C + 2, T)
+    pooled = (residual.square() / size).mean(0)
     least = 1e-3 * pooled + LEAST_NOISE * pooled.mean() + 1e-300
-    return with_whole(counts) @ torch.maximum(each, least)
+    each = torch.cat([torch.maximum(each[:-1], least), each[-1:].clamp(min=0)])
+    return grown @ each
 
 
 def _match_variance(base: Base, w: Tensor, counts: Tensor, context: Tensor, known: bool) -> None:
