@@ -39,9 +39,11 @@ class Chords(compvae.problems.Problem):
         return (height[..., None] * torch.exp(-((SEMITONES - peak[..., None]) ** 2))).sum((1, 2))
 
 
-def main(out: str = "runs/chords", steps: int = 300) -> tuple[float, float]:
+def main(out: str = "runs/chords", steps: int | None = None) -> tuple[float, float]:  # None: three minutes
     """relED of a chord's samples, and the RMS error of taking a note out of an observed chord, over forgetting it."""
-    model = compvae.fit("chords", preset="sums", out=out, steps=steps, watch=0).model
+    run = compvae.fit("chords", out=out, steps=steps, watch=0)  # tries what suits, trains the best, judges it
+    print(run.verdict)
+    model = run.model
     chords, chord = compvae.problems.get("chords"), {"C": 1, "E": 1, "G": 1}
     distance = compvae.measures.rel_ed(chords.truth(chord, 1000, seed=1), model.sample(chord, 1000, seed=2)).value
     hidden = chords.specifics(chord, 100, seed=3)  # of the notes in the order given

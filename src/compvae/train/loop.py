@@ -35,6 +35,7 @@ from compvae.transport.starting import fitted_rows, start_transport
 __all__ = ["Event", "Observer", "Trainer"]
 
 START = 1 << 39  # added to the seed of a run: wholes that no step trains on
+PAIRED = 4  # times as many wholes where some share what is drawn once
 ELSEWHERE = "process 0 of this run could not go on; its message says why"
 HELD_OUT = -1  # the fold of the held-out examples: no training step has this number
 
@@ -89,7 +90,8 @@ class Trainer:
 
     def _wholes(self) -> Batch:
         """Training wholes for what is fitted to many of them at once; no step trains on these draws."""
-        noise = Noise(self.config.seed + START, fitted_rows(self.problem.shape))
+        several = PAIRED if self.problem.rows_together > 1 else 1  # products of two wholes are noisy
+        noise = Noise(self.config.seed + START, several * fitted_rows(self.problem.shape))
         return self.problem.draw(self.problem.max_parts, noise)
 
     def _correct(self, step: int) -> None:

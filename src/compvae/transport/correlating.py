@@ -53,10 +53,18 @@ def correct_shared_(network: Transport, wholes: Batch, seed: int) -> float:
     of_drawn = float(((inside[0] @ along) * (inside[1] @ along)).mean()) * DRAWS / (DRAWS - 1)
     real = [(b.x.flatten(1).double() - m) / k / unit for b, m, k in zip(both, means, sizes, strict=True)]
     real = [r - r.mean(0) for r in real]
-    of_real = float(((real[0] @ along) * (real[1] @ along)).mean())
-    of_real -= of_drawn / DRAWS  # both means come from draws with one z
-    ratio = of_real / of_drawn if of_drawn > 0 else LARGEST_CHANGE
-    return scale_shared_(network.base, wholes.parts.counts.double(), ratio)
+    products = (real[0] @ along) * (real[1] @ along)
+    of_real = float(products.mean()) - of_drawn / DRAWS  # both means come from draws with one z
+    if of_drawn <= 0:
+        return 1.0
+    error = float(products.std()) / len(products) ** 0.5 / of_drawn
+    return scale_shared_(network.base, wholes.parts.counts.double(), _beyond_error(of_real / of_drawn, error))
+
+
+def _beyond_error(ratio: float, error: float) -> float:
+    """The ratio, nearer to 1 where it is not much farther from 1 than its standard error."""
+    off = ratio - 1
+    return 1 + off * max(0.0, 1 - (error / off) ** 2) if off else 1.0
 
 
 @torch.no_grad()

@@ -21,7 +21,7 @@ __all__ = ["fit_base", "raise_noise_"]
 RIDGE = 1e-6  # relative, for regressors that hardly vary
 SMALLEST = 1e-4  # scale of a value, relative to the largest: values that are constant have one too
 LEAST_NOISE = 1e-6  # d_c in units of scale^2
-MOST_PAIRS, MOST_BLOCKS = 40000, 1200  # pairs of wholes with one z, and kinds times values, that they are used for
+PAIR_NUMBERS, PAIR_ROUNDS = 2**20, 20  # values of wholes with one z that are looked at, and how often
 MOST_AXES = 512  # in which second moments are taken apart
 MOST_WEIGHTED = 2**23  # numbers of the normal equations, beyond which all values of a whole have one weight
 CHUNK_NUMBERS = 2**24  # of the loadings of one chunk
@@ -179,24 +179,30 @@ def _start(base: Base, residual: Tensor, counts: Tensor, width: Tensor, groups: 
 
 
 def _between(residual: Tensor, counts: Tensor, width: Tensor, groups: Shared, factors: int) -> Tensor | None:
-    """B_c by least squares of the products of two wholes with one z: E r r' = sum n_c n'_c' B_c B_c'^T, (C, T, Z).
+    """B_c by least squares of products of two wholes with one z, (C, T, Z): E r r'^T = (sum n_c B_c)(sum n'_c B_c)^T.
 
-    None where no two wholes share a z, or the problem is too large for it.  width: variance of each whole, (N, 1).
+    One side at a time: with the other side known it is a linear regression.  None where no two wholes share a z.
+    residual: (N, T).  counts: (N, C).  width: variance of each whole, (N, 1).
     """
-    kinds, values = counts.shape[1], residual.shape[1]
-    first = (groups.group[1:] == groups.group[:-1]).nonzero()[:MOST_PAIRS, 0]
-    if not len(first) or kinds * values > MOST_BLOCKS:
+    values = residual.shape[1]
+    first = (groups.group[1:] == groups.group[:-1]).nonzero()[: PAIR_NUMBERS // values, 0]
+    if not len(first) or not factors:
         return None
-    scale = (width[first, 0] * width[first + 1, 0]).rsqrt()  # to which the error of a product is in proportion
-    design = (counts[first][:, :, None] * counts[first + 1][:, None]).flatten(1) * scale[:, None]  # (P, C C)
-    square = design.T @ design
-    square = square + 1e-3 * square.diagonal().mean() * torch.eye(len(square), dtype=square.dtype)
-    solver = (torch.linalg.solve(square, design.T) * scale).view(kinds, kinds, -1)
-    blocks = residual.new_zeros(kinds, values, kinds, values)
-    for one in range(kinds):
-        for other in range(kinds):
-            blocks[one, :, other] = (residual[first] * solver[one, other][:, None]).T @ residual[first + 1]
-    return _axes(blocks.reshape(kinds * values, -1), factors).view(kinds, values, factors)
+    rows, others = torch.cat([first, first + 1]), torch.cat([first + 1, first])
+    here, there, n, m = residual[rows], residual[others], counts[rows], counts[others]
+    weight = 1 / (width[rows, 0] * width[others, 0])  # over the variance of a product
+    sizes = n.sum(1) * m.sum(1)
+    pooled = (here * (weight * sizes)[:, None]).T @ there / (weight * sizes.square()).sum()
+    found = _axes(pooled, factors).expand(counts.shape[1], values, factors)
+    for _ in range(PAIR_ROUNDS):
+        loading = torch.einsum("pc,ctz->ptz", m, found)
+        gram, seen = loading.mT @ loading, (there[:, None] @ loading)[:, 0]
+        square = torch.einsum("p,pc,pd,pyz->cydz", weight, n, n, gram).reshape(n.shape[1] * factors, -1)
+        product = torch.einsum("p,pc,pz,pt->czt", weight, n, seen, here).flatten(0, 1)
+        square = square + 1e-3 * square.diagonal().mean() * torch.eye(len(square), dtype=square.dtype)
+        solved = torch.linalg.solve(square, product).view(n.shape[1], factors, values).mT
+        found = (found + solved) / 2  # both sides are one and the same: half a step does not overshoot
+    return found
 
 
 def _axes(covariance: Tensor, columns: int) -> Tensor:

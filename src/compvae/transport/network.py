@@ -23,7 +23,7 @@ from compvae.transport.field import VelocityField, path_scale
 from compvae.transport.flow import EXACT_VALUES, apply, invert, log_determinant
 from compvae.transport.link import Link, within
 
-__all__ = ["Given", "Transport", "row_weights"]
+__all__ = ["DEQUANTISED", "Given", "Transport", "row_weights"]
 
 DEQUANTISED = 0.15  # standard deviation of the noise on whole numbers: what is drawn within 1/2 is put back
 BEYOND = 0.3  # width of an atom on a limit, in units of the spread: it is drawn from an interval beyond the limit

@@ -8,16 +8,16 @@ import torch
 
 from compvae.batch import Batch
 from compvae.context import context_size
+from compvae.noise import Noise
 from compvae.transport.expectation import fit_base, raise_noise_
-from compvae.transport.network import Transport
+from compvae.transport.network import DEQUANTISED, Transport
 
 __all__ = ["alone", "fitted_rows", "start_transport"]
 
 FITTED_ROWS, FITTED_NUMBERS = 16384, 2**23  # wholes that are drawn for it; fewer where they are wide
 FEWEST_ROWS = 512
 EM_ROWS = 1500
-EM_ROUNDS = 3  # least squares are near: more only where wholes share a z, which they do not see
-EM_ROUNDS_SHARED = 12
+EM_ROUNDS = 3  # least squares are near
 
 
 def fitted_rows(shape: tuple[int, ...]) -> int:
@@ -37,11 +37,12 @@ def start_transport(network: Transport, wholes: Batch) -> Transport:
     counts = wholes.parts.counts.double()
     sizes, x = counts.sum(1, keepdim=True), wholes.x.flatten(1).double()
     told = wholes.context if wholes.context is not None else counts.new_zeros(len(x), context_size(config.context))
-    rounds = EM_ROUNDS if wholes.shared is None else EM_ROUNDS_SHARED
     network.link.fit_(x, sizes)
+    if config.integers:  # as the map sees them: a kind that never shows a face has some spread there too
+        x = x + DEQUANTISED * Noise(0, len(x)).normal("dequantised", x.shape[1], dtype=x.dtype)
     y = network.link(x, sizes)
     w = y if config.extensive else y * sizes
-    fit_base(network.base, w, counts, told.double(), wholes.shared, rounds, EM_ROWS)
+    fit_base(network.base, w, counts, told.double(), wholes.shared, EM_ROUNDS, EM_ROWS)
     raise_noise_(network.base, config.floor)
     network.measure_reach_(wholes.x, wholes.parts, wholes.context)
     return network

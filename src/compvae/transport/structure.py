@@ -31,6 +31,7 @@ DRAWS = 32  # of the base, for each whole that is scored
 SCORED, SCORED_NUMBERS = 400, 2**24  # wholes, and numbers drawn for them at most
 FEWEST_SCORED = 20
 RANKS = (3, 8)
+MOST_SHARED = 6  # factors that wholes share, where some are known to
 MOST_FACTORS = 96  # of all kinds together: the cost of EM grows with their square
 CLEARLY = 0.1  # of the logarithm of a score, by which a link must beat none: a limit on x is a strong claim
 GAIN = 0.002  # nats a value that more factors must bring on unseen wholes
