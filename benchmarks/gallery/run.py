@@ -2,6 +2,7 @@
 
 python -m gallery.run --minutes 3 --json benchmarks/results/gallery.json           (from benchmarks/; hours)
 python -m gallery.run --problems chords,dice --models auto,flow --seeds 0          (some of it)
+python -m gallery.run --table --json results/gallery.json                          (what is there, as a table)
 
 Results are added to the JSON row by row; rows that are there already are not made again.
 """
@@ -73,9 +74,13 @@ def main() -> None:
     parser.add_argument("--seeds", default="0,1,2", help="of auto; the others have the first alone")
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--json", type=Path, default=Path("results/gallery.json"))
+    parser.add_argument("--table", action="store_true", help="print what the JSON holds, make nothing")
     args = parser.parse_args()
     torch.set_num_threads(1)
     rows: list[dict[str, Any]] = json.loads(args.json.read_text())["rows"] if args.json.exists() else []
+    if args.table:
+        print(table(rows))
+        return
     there = {(row["problem"], row["of"], row["seed"]) for row in rows}
     seeds = [int(seed) for seed in args.seeds.split(",")]
     for name in args.problems.split(","):
@@ -92,6 +97,24 @@ def main() -> None:
                 rows.append({"problem": name, "of": model, "seed": seed, **took, **notes, **found})
                 args.json.write_text(json.dumps({"version": compvae.__version__, "rows": rows}, indent=1) + "\n")
                 print(line(rows[-1]), flush=True)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """All rows as a table, problem by problem."""
+    head = "| problem | of, seed | relED at K = | edit ratio | energy score (exact draws) | largest over the data's |"
+    lines = [head, "|---|---|---|---|---|---|"]
+
+    def place(row: dict[str, Any]) -> tuple[int, bool, str, int]:
+        return PROBLEMS.index(row["problem"]), row["of"] != "auto", row["of"], row["seed"]
+
+    for row in sorted(rows, key=place):
+        name = f"**auto** ({row['preset']})" if row["of"] == "auto" else row["of"]
+        distances = " ".join(f"{found['value']:.4f}" for found in row["relED"].values())
+        edits = " ".join(f"{found['value']:.3f}" for found in row.get("edit", {}).values())
+        score = f"{row['energy']['value']:.4f} ({row['energy']['exact']:.4f})"
+        cells = [f"`{row['problem']}`", f"{name}, {row['seed']}", f"{', '.join(row['relED'])}: {distances}"]
+        lines.append(f"| {' | '.join([*cells, edits, score, format(max(row['largest'].values()), '.2f')])} |")
+    return "\n".join(lines)
 
 
 def line(row: dict[str, Any]) -> str:
