@@ -35,7 +35,7 @@ MOST_SHARED = 6  # factors that wholes share, where some are known to
 MOST_FACTORS = 96  # of all kinds together: the cost of EM grows with their square
 CLEARLY = 0.1  # of the logarithm of a score, by which a link must beat none: a limit on x is a strong claim
 GAIN = 0.002  # nats a value that more factors must bring on unseen wholes
-THICK, THICK_VALUES, THICK_FLOOR = 0.2, 16, 0.02  # few values that vary on their own by so much need less noise
+THICK, THICK_VALUES, THICK_FLOOR = 0.02, 16, 0.02  # few values that all vary on their own by so much need less noise
 
 
 @dataclass(frozen=True)
