@@ -89,7 +89,8 @@ class Bent(_Five):
         y[:, 1] -= x[:, 0] ** 2 / (2 * counts.sum(1))
         common = counts @ COMMON
         covariance = torch.einsum("bc,cij->bij", counts, ROOTS @ ROOTS.mT) + common[:, :, None] * common[:, None]
-        return MultivariateNormal(counts @ MEANS, covariance).log_prob(y)
+        found: Tensor = MultivariateNormal(counts @ MEANS, covariance).log_prob(y)
+        return found
 
 
 @register

@@ -46,7 +46,8 @@ def in_truth(problem: Problem, one: Any, other: Any) -> float:
     """The exact correlation, up to its 20,000 pairs."""
     factors = problem.factors(EXACT, 11)
     drawn = [problem.truth(parts, EXACT, seed, factors=factors) for seed, parts in enumerate((one, other))]
-    return float(np.corrcoef(*(x.reshape(EXACT, -1).mean(1) for x in drawn))[0, 1])
+    one_mean, other_mean = (x.reshape(EXACT, -1).mean(1) for x in drawn)
+    return float(np.corrcoef(one_mean, other_mean)[0, 1])
 
 
 @torch.no_grad()
@@ -55,7 +56,8 @@ def in_model(network: Transport, problem: Problem, one: Any, other: Any) -> floa
     empty = torch.zeros(1, *problem.shape)
     wholes = [Batch(empty, collate([problem.schema.parse(parts)]), told(network)) for parts in (one, other)]
     drawn = drawn_together(network, wholes[0], wholes[1], DRAWN, 5)
-    return float(np.corrcoef(*(x[0].mean(1).numpy() for x in drawn))[0, 1])
+    one_mean, other_mean = (x[0].mean(1).numpy() for x in drawn)
+    return float(np.corrcoef(one_mean, other_mean)[0, 1])
 
 
 def told(network: Transport) -> torch.Tensor | None:
