@@ -16,6 +16,7 @@ import argparse
 import itertools
 import json
 import tempfile
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -52,9 +53,9 @@ class _Five(Problem):
     schema = PartsSchema(attributes=(Categorical(name="kind", categories=("a", "b", "c")),))
     shape = (VALUES,)
 
+    @abstractmethod
     def log_density(self, x: Tensor, counts: Tensor) -> Tensor:
         """ln p(x | counts), exact, (B,).  x: (B, 5) float64.  counts: (B, 3)."""
-        raise NotImplementedError
 
 
 @register
