@@ -33,11 +33,16 @@ import numpy as np
 import torch
 
 import compvae
+from compvae.batch import CountedParts
+from compvae.composing.generation import drawn
+from compvae.context import encode_context
 from compvae.data.split import shuffled
 from compvae.data.times import iso_day
 from compvae.extras import need
+from compvae.noise import Noise
 from compvae.problems.meters import MeterGroups
 from compvae.problems.own import own_data
+from compvae.progress import duration
 
 FOLDS, SIZES = 4, (1, 5, 10, 20)
 LEFT_OUT = "acorn-u"
@@ -45,11 +50,13 @@ FILES = ("meters.parquet", "homes.csv", "days.csv")
 MODEL, INDEPENDENT, BEFORE, KNOWN = "model", "independent", "before", ", context known"
 RATIOS = ("P95 peak", "variance")
 FEW = 2000  # over K: draws at least, where there are few compositions
+ROWS = 2048  # that are drawn, or compared, at once
 
 Context = Mapping[str, object] | None
 
-Forecaster = Callable[[Mapping[str, int], int, int, Context], np.ndarray]
-"""(parts, n, seed, what is known of the day or None) -> (n, 48) kW."""
+Forecaster = Callable[[Mapping[str, np.ndarray], int, Sequence[Context] | None], np.ndarray]
+"""(how many homes of each profile M compositions have, (M,) each, n, what is known of the day of each or None) -> n
+draws of each, (M, n, 48) kW."""
 Training = Callable[[Path, Path], Forecaster]
 """(directory with the three files, directory of the run) -> the trained model."""
 
@@ -60,16 +67,56 @@ def by_default(data: Path, out: Path) -> Forecaster:
         meters, homes, days = (str(data / name) for name in FILES)
         command = [sys.executable, "-m", "compvae", "train", meters, "--profiles", homes, "--context", days]
         started, before = time.perf_counter(), _waited_for()
-        subprocess.run([*command, "--out", str(out), "--threads", "1", "--seed", "0", "--quiet"], check=True)
+        silence = _shown([*command, "--out", str(out), "--threads", "1", "--seed", "0"])
         took = {"processor_seconds": _waited_for() - before, "seconds": time.perf_counter() - started}
-        out.with_suffix(".took.json").write_text(json.dumps(took))
+        out.with_suffix(".took.json").write_text(json.dumps({**took, "longest_silence": silence}))
     return loaded(out)
 
 
+def _shown(command: list[str]) -> float:
+    """Run a command on a terminal of its own, as a person does, pass on what it says; its longest silence, seconds."""
+    terminal, its_end = os.openpty()
+    process = subprocess.Popen(command, stdout=its_end, stderr=its_end, stdin=subprocess.DEVNULL)
+    os.close(its_end)
+    longest, last = 0.0, time.perf_counter()
+    while said := _read(terminal):
+        now = time.perf_counter()
+        longest, last = max(longest, now - last), now
+        os.write(2, said)
+    os.close(terminal)
+    if process.wait():
+        raise SystemExit(f"training ended with {process.returncode}")
+    return longest
+
+
+def _read(terminal: int) -> bytes:
+    """What came, or nothing where the other end is closed."""
+    try:
+        return os.read(terminal, 4096)
+    except OSError:
+        return b""
+
+
 def loaded(run: Path) -> Forecaster:
-    """The model of a run."""
+    """The model of a run; many compositions are drawn at once, as a tile of one composition is.  Noise: seed 0."""
     model = compvae.load(run)
-    return lambda parts, n, seed, context: model.sample(parts, n, seed, context)
+    network, names = model.network, model.parts.categories
+
+    def forecast(parts: Mapping[str, np.ndarray], n: int, contexts: Sequence[Context] | None) -> np.ndarray:
+        counts = torch.from_numpy(np.stack([parts[name] for name in names], 1)).float().repeat_interleave(n, 0)
+        told = None
+        if contexts is not None and model.config.context:
+            known = [encode_context(model.config.context, context) for context in contexts]
+            told = torch.cat(known).view(len(known), -1).repeat_interleave(n, 0)
+        pieces = []
+        for start in range(0, len(counts), ROWS):
+            rows = slice(start, min(start + ROWS, len(counts)))
+            noise = Noise(0, torch.arange(rows.start, rows.stop))
+            context = None if told is None else told[rows]
+            pieces.append(drawn(network, CountedParts(counts[rows]), noise, context, noise=True))
+        return torch.cat(pieces).view(-1, n, *model.shape).numpy()
+
+    return forecast
 
 
 def _waited_for() -> float:
@@ -163,10 +210,15 @@ def independent(homes: Homes) -> Forecaster:
     single = [homes.kw[homes.profile == kind] for kind in range(len(homes.names))]
     days = {name: kw[~np.isnan(kw[..., 0])] for name, kw in zip(homes.names, single, strict=True)}
 
-    def forecast(parts: Mapping[str, int], n: int, seed: int, context: Context) -> np.ndarray:
-        random = np.random.default_rng(seed)
-        drawn = [days[name][random.integers(len(days[name]), size=(n, count))].sum(1) for name, count in parts.items()]
-        return np.asarray(sum(drawn))
+    def one(counts: tuple[int, ...], n: int) -> np.ndarray:
+        random = np.random.default_rng(sum(count * 101**place for place, count in enumerate(counts)))
+        used = [(days[name], count) for name, count in zip(homes.names, counts, strict=True) if count]
+        return np.asarray(sum(kw[random.integers(len(kw), size=(n, count))].sum(1) for kw, count in used))
+
+    def forecast(parts: Mapping[str, np.ndarray], n: int, contexts: Sequence[Context] | None) -> np.ndarray:
+        return np.stack(
+            [one(counts, n) for counts in zip(*(parts[name].tolist() for name in homes.names), strict=True)]
+        )
 
     return forecast
 
@@ -174,43 +226,79 @@ def independent(homes: Homes) -> Forecaster:
 # -- measures --------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Judged:
+    """score: energy score of each group, kW, (n,).  draws: for each different composition (and day, where it is
+    known), (M, m, 48) kW.  which: of these, for each group, (n,).
+    """
+
+    score: np.ndarray
+    draws: np.ndarray
+    which: np.ndarray
+
+
 class Draws:
-    """Draws of one forecaster by composition, each made once; told nothing of the day, they depend on nothing else."""
+    """Draws of one forecaster; all groups of one composition, and day where it is known, are judged by the same ones.
 
-    def __init__(self, forecaster: Forecaster, names: tuple[str, ...], n: int) -> None:
-        self.forecaster, self.names, self.n = forecaster, names, n
-        self._known: dict[tuple[int, ...], tuple[np.ndarray, float]] = {}
+    n: draws of each composition; where the day is known of each composition on each day, ``known``.
+    """
 
-    def of(self, counts: np.ndarray, context: Context = None) -> tuple[np.ndarray, float]:
-        """(n, 48) draws and half of their mean distance.  counts: (P,)."""
-        key = tuple(int(count) for count in counts)
-        if context is None and key in self._known:
-            return self._known[key]
-        parts = {name: count for name, count in zip(self.names, key, strict=True) if count}
-        n = max(self.n, FEW // sum(key)) if context is None else self.n
-        seed = sum(count * 101**place for place, count in enumerate(key))
-        x = np.asarray(self.forecaster(parts, n, seed, context), np.float64)
-        apart = torch.cdist(torch.from_numpy(x), torch.from_numpy(x))
-        found = x, float(apart.sum()) / (2 * n * (n - 1))
-        if context is None:
-            self._known[key] = found
-        return found
+    def __init__(self, forecaster: Forecaster, names: tuple[str, ...], n: int, known: int = 50) -> None:
+        self.forecaster, self.names, self.n, self.known = forecaster, names, n, known
 
-    def judged(self, groups: Groups, contexts: Sequence[Context] | None = None) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Energy score of each group, kW, (n,), and the draws for each, (m, 48)."""
-        given = contexts or [None] * len(groups.x)
-        found = [self.of(counts, one) for counts, one in zip(groups.counts, given, strict=True)]
-        pairs = zip(found, groups.x, strict=True)
-        score = [float(np.sqrt(((drawn - x) ** 2).sum(1)).mean()) - half for (drawn, half), x in pairs]
-        return np.array(score), [drawn for drawn, _ in found]
+    def judged(self, groups: Groups, contexts: Sequence[Context] | None = None) -> Judged:
+        """contexts: of each day, where they are told."""
+        size = int(groups.counts[0].sum())
+        keys = groups.counts if contexts is None else np.column_stack([groups.counts, groups.day])
+        different, which = np.unique(keys, axis=0, return_inverse=True)
+        parts = {name: different[:, place] for place, name in enumerate(self.names)}
+        if contexts is None:
+            draws = self.forecaster(parts, max(self.n, FEW // size), None)
+        else:
+            draws = self.forecaster(parts, self.known, [contexts[day] for day in different[:, -1]])
+        which = which.reshape(-1)
+        return Judged(energy_scores(draws, groups.x, which), draws, which)
 
 
-def moments(x: np.ndarray, size: int) -> dict[str, float]:
-    """P95 of the daily peak, kW a home; Var(x / K), mean over half-hours; share of values below 0.  x: (n, 48)."""
+def energy_scores(draws: np.ndarray, x: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """E|X - x| - E|X - X'| / 2 of each x, (n,).  draws: (M, m, 48).  x: (n, 48).  which: draws of each x, (n,)."""
+    score = np.empty(len(x))
+    order = np.argsort(which, kind="stable")
+    starts = np.searchsorted(which[order], np.arange(1, len(draws)))
+    for one, rows in zip(draws, np.split(order, starts), strict=True):
+        score[rows] = _mean_distances(x[rows], one) - _mean_distances(one, one, itself=True).mean() / 2
+    return score
+
+
+def _mean_distances(x: np.ndarray, others: np.ndarray, itself: bool = False) -> np.ndarray:
+    """Mean distance of each x to the others, (n,): a matrix product in float32, about their mean.
+
+    x: (n, 48).  others: (m, 48).  itself: both are one and the same, and no distance to itself counts.
+    """
+    centre = others.mean(0, dtype=np.float64)
+    there = torch.from_numpy((others - centre).astype(np.float32))
+    found = []
+    for start in range(0, len(x), ROWS):
+        here = torch.from_numpy((x[start : start + ROWS] - centre).astype(np.float32))
+        apart = torch.cdist(here, there, compute_mode="use_mm_for_euclid_dist")
+        if itself:
+            apart[torch.arange(len(here)), start + torch.arange(len(here))] = 0
+        found.append(apart.sum(1, dtype=torch.float64) / (len(there) - itself))
+    return torch.cat(found).numpy() if found else np.empty(0)
+
+
+def moments(x: np.ndarray, size: int, times: np.ndarray | None = None) -> dict[str, float]:
+    """P95 of the daily peak, kW a home; Var(x / K), mean over half-hours; shares of values below 0 and at 0.
+
+    x: (n, 48).  times: how often each counts, (n,), once if not given.
+    """
+    often = np.ones(len(x), int) if times is None else times
+    centred = x - np.average(x, 0, often)
     return {
-        "P95 peak": float(np.quantile(x.max(1), 0.95)) / size,
-        "variance": float(x.var(0).mean()) / size**2,
-        "below zero": float((x < 0).mean()),
+        "P95 peak": float(np.quantile(np.repeat(x.max(1), often), 0.95)) / size,
+        "variance": float(np.average(centred**2, 0, often).mean()) / size**2,
+        "below zero": float(np.average((x < 0).mean(1), weights=often)),
+        "exactly zero": float(np.average((x == 0).mean(1), weights=often)),
     }
 
 
@@ -234,10 +322,9 @@ class Fold:
     contexts: list[Context]
     forecasters: dict[str, Draws]
 
-    def judged(self, name: str, groups: Groups) -> tuple[np.ndarray, list[np.ndarray]]:
+    def judged(self, name: str, groups: Groups) -> Judged:
         """Scores and draws of one of the forecasters."""
-        told = [self.contexts[day] for day in groups.day] if name.endswith(KNOWN) else None
-        return self.forecasters[name].judged(groups, told)
+        return self.forecasters[name].judged(groups, self.contexts if name.endswith(KNOWN) else None)
 
 
 def prepared(
@@ -275,31 +362,63 @@ def read_days(directory: Path) -> dict[str, Context]:
     return {row["date"]: {"temperature": float(row["temperature"]), "day_type": row["day_type"]} for row in rows}
 
 
-def judge(folds: list[Fold], size: int, effort: Effort) -> dict[str, dict[str, float]]:
+Say = Callable[[str], None]
+
+
+def judge(folds: list[Fold], size: int, effort: Effort, say: Say = lambda text: None) -> dict[str, dict[str, float]]:
     """Everything at one K, pooled over the folds."""
     random = np.random.default_rng(size)
     real = [fold.homes.groups(effort.groups, size, random) for fold in folds]
-    x, errors = np.concatenate([groups.x for groups in real]), bootstrap(folds, size, effort)
-    found = {"real": {**moments(x, size), "exactly zero": float((x == 0).mean())}}
-    scores = {}
+    say(f"K = {size}: resampling homes")
+    again = resampled(folds, size, effort)
+    found = {"real": moments(np.concatenate([groups.x for groups in real]), size)}
+    scores, resampled_scores = {}, {}
     for name in folds[0].forecasters:
-        judged = [fold.judged(name, groups) for fold, groups in zip(folds, real, strict=True)]
-        scores[name] = np.concatenate([score for score, _ in judged])
-        found[name] = moments(np.concatenate([one for _, draws in judged for one in draws]), size)
-        found[name]["energy score"] = float(scores[name].mean())
+        say(f"K = {size}: {name}")
+        found[name], scores[name], resampled_scores[name] = judged_by(name, folds, real, again, size)
+    errors = relative_errors(
+        [moments(np.concatenate([one.x for one in groups]), size) for groups in zip(*again, strict=True)]
+    )
     for measure in RATIOS:
         found["real"][f"{measure}, se"] = errors[measure] * found["real"][measure]
         for name in scores:
             ratio = found[name][measure] / found["real"][measure]
             found[name] |= {f"{measure}, ratio": ratio, f"{measure}, ratio, se": errors[measure] * ratio}
-    for name, rival in rivals_of(
-        list(scores)
-    ):  # paired, over the same groups; with the context known over groups alone
-        gap = scores[name] - scores[rival]
-        se = errors.get(f"{name} less {rival}", float(gap.std(ddof=1) / len(gap) ** 0.5))
+    for name, rival in rivals_of(list(scores)):  # paired, over the same groups
+        gap, over_homes = scores[name] - scores[rival], resampled_scores[name] - resampled_scores[rival]
+        known = name.endswith(KNOWN)  # of whom there are no draws for each resample
+        se = float(gap.std(ddof=1) / len(gap) ** 0.5) if known else float(over_homes.std())
         what = f"less {rival.removesuffix(KNOWN)}"
         found[name] |= {what: float(gap.mean()), f"{what}, se": se}
     return found
+
+
+def judged_by(
+    name: str, folds: list[Fold], real: list[Groups], again: list[list[Groups]], size: int
+) -> tuple[dict[str, float], np.ndarray, np.ndarray]:
+    """Moments of one forecaster, its score of each real group, (n,), and its mean score in each resample, (R,).
+
+    again: of each fold, groups of each resample; with the context known draws differ from day to day, which would take
+    too long: then only real groups are judged, and the last is NaN.
+    """
+    draws, times, scores, means = [], [], [], []
+    for fold, groups, others in zip(folds, real, again, strict=True):
+        here = len(groups.x)
+        judged = fold.judged(name, groups if name.endswith(KNOWN) else joined([groups, *others]))
+        draws.append(judged.draws)
+        times.append(np.bincount(judged.which[:here], minlength=len(judged.draws)))
+        scores.append(judged.score[:here])
+        rest = judged.score[here:].reshape(-1, here)
+        means.append(rest.mean(1) if len(rest) else np.full(len(others), np.nan))
+    often = np.concatenate(times).repeat(draws[0].shape[1])
+    found = moments(np.concatenate(draws).reshape(len(often), -1), size, often)
+    found["energy score"] = float(np.concatenate(scores).mean())
+    return found, np.concatenate(scores), np.mean(means, 0)
+
+
+def joined(several: Sequence[Groups]) -> Groups:
+    """One after another."""
+    return Groups(*(np.concatenate([getattr(one, name) for one in several]) for name in ("counts", "day", "x")))
 
 
 def rivals_of(names: Sequence[str]) -> list[tuple[str, str]]:
@@ -308,25 +427,21 @@ def rivals_of(names: Sequence[str]) -> list[tuple[str, str]]:
     return pairs + [(MODEL + told, BEFORE + told) for told in ("", KNOWN) if BEFORE + told in names]
 
 
-def bootstrap(folds: list[Fold], size: int, effort: Effort) -> dict[str, float]:
-    """Standard errors over homes: relative ones of the real moments, plain ones of one's score less another's.
-
-    With the context known draws differ from day to day, which would take too long: left out.
-    """
+def resampled(folds: list[Fold], size: int, effort: Effort) -> list[list[Groups]]:
+    """Of each fold, groups of each resample of its homes: the bootstrap over homes."""
     random = np.random.default_rng(1000 + size)
-    scored = [name for name in folds[0].forecasters if not name.endswith(KNOWN)]
-    compared = rivals_of(scored)
-    values: dict[str, list[float]] = {name: [] for name in (*RATIOS, *(f"{a} less {b}" for a, b in compared))}
+    found: list[list[Groups]] = [[] for _ in folds]
     for _ in range(effort.resamples):
         again = [fold.homes.some(random.integers(len(fold.homes.kw), size=len(fold.homes.kw))) for fold in folds]
-        groups = [homes.groups(effort.groups, size, random) for homes in again]
-        found = moments(np.concatenate([one.x for one in groups]), size)
-        pairs = list(zip(folds, groups, strict=True))
-        score = {name: np.concatenate([fold.judged(name, one)[0] for fold, one in pairs]) for name in scored}
-        found |= {f"{a} less {b}": float((score[a] - score[b]).mean()) for a, b in compared}
-        for name in values:
-            values[name].append(found[name])
-    return {name: float(np.std(v) / (np.mean(v) if name in RATIOS else 1)) for name, v in values.items()}
+        for homes, groups in zip(again, found, strict=True):
+            groups.append(homes.groups(effort.groups, size, random))
+    return found
+
+
+def relative_errors(resamples: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Standard errors of the real moments over their means."""
+    values = {name: [one[name] for one in resamples] for name in RATIOS}
+    return {name: float(np.std(some) / np.mean(some)) for name, some in values.items()}
 
 
 def table(found: Mapping[int, Mapping[str, Mapping[str, float]]]) -> str:
@@ -351,6 +466,20 @@ def _with(row: Mapping[str, float], name: str, digits: int = 2) -> str:
     return f"{row[name]:.{digits}f} ± {row[f'{name}, se']:.{digits}f}" if name in row else ""
 
 
+def progress(pieces: int) -> Say:
+    """Says what begins, how long it took so far and about how long it takes still, on stderr."""
+    started, done = time.perf_counter(), 0
+
+    def say(text: str) -> None:
+        nonlocal done
+        spent = time.perf_counter() - started
+        left = f", about {duration(spent / done * (pieces - done))} left" if done else ""
+        print(f"{text} ({done + 1} of {pieces}, {duration(spent)}{left})", file=sys.stderr, flush=True)
+        done += 1
+
+    return say
+
+
 def main(train: Training = by_default) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path, help="meters.parquet, homes.csv, days.csv")
@@ -362,7 +491,8 @@ def main(train: Training = by_default) -> None:
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"
     folds = list(prepared(args.directory, args.work, train, Effort(), args.folds, args.before))
-    found = {size: judge(folds, size, Effort()) for size in SIZES}
+    say = progress(len(SIZES) * (1 + len(folds[0].forecasters)))
+    found = {size: judge(folds, size, Effort(), say) for size in SIZES}
     took = [json.loads(path.read_text()) for path in sorted(args.work.glob("run*.took.json"))]
     if args.json:
         about = {"version": compvae.__version__, "torch": torch.__version__, "folds": args.folds, "trainings": took}

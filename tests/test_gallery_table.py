@@ -137,11 +137,12 @@ def test_scores_are_energy_scores_and_sums_of_the_truth_pass() -> None:
     homes = Homes(kw, np.arange(30) % 2, ("a", "b"))
     draws = Draws(independent(homes), homes.names, 50)
     groups = homes.groups(5, 3, random)
-    scores, drawn = draws.judged(groups)
-    assert scores.mean() == pytest.approx(energy_score(np.stack(drawn), groups.x).value, rel=1e-5)
+    judged = draws.judged(groups)
+    drawn = judged.draws[judged.which]
+    assert judged.score.mean() == pytest.approx(energy_score(drawn, groups.x).value, rel=1e-5)
     names = (MODEL, MODEL + KNOWN, INDEPENDENT, BEFORE, BEFORE + KNOWN)
     by = {name: Draws(independent(homes), homes.names, 50) for name in names}
-    by[BEFORE] = Draws(lambda parts, n, seed, context: 2 * independent(homes)(parts, n, seed, context), homes.names, 50)
+    by[BEFORE] = Draws(lambda parts, n, told: 2 * independent(homes)(parts, n, told), homes.names, 50)
     found = judge([Fold(homes, [None] * 50, by)], 3, Effort(200, 50, 20))
     for measure, close in (("P95 peak", 0.1), ("variance", 0.15)):
         assert found[MODEL][f"{measure}, ratio"] == pytest.approx(1.0, abs=close)
