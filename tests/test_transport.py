@@ -18,12 +18,12 @@ from compvae.noise import Noise, Still
 from compvae.parts import Categorical, PartsSchema
 from compvae.transport import flow
 from compvae.transport.base import Base, with_whole
-from compvae.transport.config import TransportConfig
+from compvae.transport.config import LinkName, TransportConfig
 from compvae.transport.correlating import correct_shared_, scale_shared_
 from compvae.transport.expectation import fit_base
 from compvae.transport.link import CURVES, Link
 from compvae.transport.network import Transport
-from compvae.transport.structure import find_structure, undetermined_kinds
+from compvae.transport.structure import Candidate, best_of, find_structure, undetermined_kinds
 
 KINDS, VALUES, RANK, FACTORS = 3, 4, 2, 2
 SCHEMA = PartsSchema(attributes=(Categorical(name="kind", categories=("a", "b", "c")),))
@@ -345,6 +345,24 @@ def test_the_structure_of_data_is_found(kind: str, link: str, extensive: bool) -
     plain = TransportConfig(parts=SCHEMA, shape=(VALUES,))
     found = find_structure(plain, batch.rows(torch.arange(2000)), batch.rows(torch.arange(2000, 3000))).config
     assert (found.link, found.extensive, found.integers) == (link, extensive, kind == "whole")
+
+
+@pytest.mark.parametrize(
+    ("bend", "saturation", "link"),
+    [
+        (0.97, 1.0, "bend"),
+        (0.99, 1.0, "identity"),
+        (0.97, 0.95, "bend"),
+        (0.99, 0.95, "identity"),
+        (0.97, 0.9, "saturation"),
+    ],
+)
+def test_a_bend_must_be_barely_and_an_upper_limit_clearly_better_than_none(
+    bend: float, saturation: float, link: str
+) -> None:
+    scores: dict[LinkName, float] = {"identity": 1.0, "bend": bend, "saturation": saturation}
+    ranked = sorted((Candidate(name, True, score, math.nan) for name, score in scores.items()), key=lambda c: c.total)
+    assert best_of(ranked).link == link
 
 
 def test_kinds_that_the_data_does_not_tell_apart_are_named() -> None:

@@ -23,7 +23,7 @@ from compvae.transport.config import LinkName, TransportConfig
 from compvae.transport.expectation import fit_base
 from compvae.transport.link import Link, within
 
-__all__ = ["Candidate", "Structure", "find_structure", "undetermined_kinds"]
+__all__ = ["Candidate", "Structure", "best_of", "find_structure", "undetermined_kinds"]
 
 ATOM = 0.005  # share of values on one limit that makes it a limit
 FEW_ROWS, FEW_ROUNDS = 1000, 1  # of EM in a comparison
@@ -34,6 +34,7 @@ RANKS = (3, 8)
 MOST_SHARED = 6  # factors that wholes share, where some are known to
 MOST_FACTORS = 96  # of all kinds together: the cost of EM grows with their square
 CLEARLY = 0.1  # of the logarithm of a score, by which a link must beat none: a limit on x is a strong claim
+BARELY = 0.02  # the same of the bend: that nothing is below 0 is said without it too, and it fades with K
 GAIN = 0.002  # nats a value that more factors must bring on unseen wholes
 THICK, THICK_VALUES, THICK_FLOOR = 0.02, 16, 0.02  # few values that all vary on their own by so much need less noise
 
@@ -94,8 +95,7 @@ def find_structure(plain: TransportConfig, training: Batch, unseen: Batch) -> St
     lower, upper, integers = _support(fitted.x)
     config = plain.with_changes(lower=lower, upper=upper, integers=integers)
     ranked = sorted(_scored(config, fitted, judged), key=lambda candidate: candidate.total)
-    unlinked = next(candidate for candidate in ranked if candidate.link == "identity")
-    best = ranked[0] if ranked[0].total < unlinked.total - CLEARLY else unlinked
+    best = best_of(ranked)
     changes: dict[str, object] = {"link": best.link, "extensive": best.extensive}
     if best.link in ("saturation", "logit") and upper is None:
         link = Link(best.link, fitted.x.shape[1], best.extensive).fit_(fitted.x, fitted.sizes)
@@ -106,6 +106,14 @@ def find_structure(plain: TransportConfig, training: Batch, unseen: Batch) -> St
     if _thickness(config, fitted) > THICK:
         config = config.with_changes(floor=min(config.floor, THICK_FLOOR))
     return Structure(config, tuple(ranked))
+
+
+def best_of(ranked: list[Candidate]) -> Candidate:
+    """The best of those that beat the best one without a link by their margin; it itself where none does."""
+    unlinked = next(candidate for candidate in ranked if candidate.link == "identity")
+    margins = [BARELY if candidate.link == "bend" else CLEARLY for candidate in ranked]
+    beating = (c for c, margin in zip(ranked, margins, strict=True) if c.total < unlinked.total - margin)
+    return next(beating, unlinked)
 
 
 def _thickness(config: TransportConfig, wholes: _Wholes) -> float:
