@@ -25,6 +25,7 @@ from compvae.transport.config import LinkName
 __all__ = ["Link", "within"]
 
 NEAR_ZERO, NEAR_LIMIT = 0.02, 1e-3  # nearer to a limit than this, the straight line begins
+BENT = 2.0  # unit of a bend over the mean of a part: below it loads are seen as logarithms (docs/experiments.md, 18)
 HEADROOM = 1e-3  # of the data's range, between the largest value and the limit of a saturating link
 
 Pointwise = Callable[[Tensor], Tensor]
@@ -92,7 +93,7 @@ class Link(nn.Module):
         low, high = x.min(), x.max()
         if self.name == "bend":
             each = (x / sizes if self.extensive else x).mean(0)
-            self.unit.copy_(each + NEAR_ZERO * each.mean())
+            self.unit.copy_(BENT * (each + NEAR_ZERO * each.mean()))
         elif self.name == "log":
             self.unit.copy_(x.median(0).values)
         elif self.name in ("saturation", "logit"):
