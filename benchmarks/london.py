@@ -2,6 +2,7 @@
 
 python benchmarks/london.py DIRECTORY --work runs/london --json benchmarks/results/london_landed.json
 python benchmarks/london.py DIRECTORY --work runs/new --before runs/london   # beside the models of an earlier run
+python benchmarks/london.py DIRECTORY --work runs/new --numbers benchmarks/results/london_landed.json   # or its numbers
 
 DIRECTORY holds meters.parquet, homes.csv and days.csv: 100 homes of the Low Carbon London trial (UK Power Networks,
 London Datastore), half-hourly, 2013; the single home of profile acorn-u is left out.  Four folds over homes (of each
@@ -12,7 +13,8 @@ itself.
 
 Standard errors: a bootstrap over the homes of each fold, with groups drawn anew from the homes of each resample.  A
 home that is drawn twice counts as two homes, which widens the sums of many: of the real peaks and variances the
-relative spread over resamples is used.
+relative spread over resamples is used.  Told what is known of the day, a model draws 50 wholes for each group, else 200
+or more for each composition; energy scores are unbiased at any number of draws.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ FILES = ("meters.parquet", "homes.csv", "days.csv")
 MODEL, INDEPENDENT, BEFORE, KNOWN = "model", "independent", "before", ", context known"
 RATIOS = ("P95 peak", "variance")
 FEW = 2000  # over K: draws at least, where there are few compositions
+SAME = 1e-4  # relative: energy scores of the same draws for the same groups
 ROWS = 2048  # that are drawn, or compared, at once
 
 Context = Mapping[str, object] | None
@@ -444,6 +447,20 @@ def relative_errors(resamples: Sequence[Mapping[str, float]]) -> dict[str, float
     return {name: float(np.std(some) / np.mean(some)) for name, some in values.items()}
 
 
+def beside_numbers(found: Mapping[int, Mapping[str, Mapping[str, float]]], path: Path) -> dict[str, dict[str, float]]:
+    """Mean energy score of each less that of an earlier file's model, told as much, by K: paired, as both judged the
+    same groups, which the score of independent sums shows; of the pairs nothing is known, so no errors.
+    """
+    earlier = json.loads(path.read_text())["found"]
+    gaps: dict[str, dict[str, float]] = {}
+    for size, rows in found.items():
+        before, score = earlier[str(size)], "energy score"
+        if abs(rows[INDEPENDENT][score] / before[INDEPENDENT][score] - 1) > SAME:
+            raise SystemExit(f"{path}: judged on other groups at K = {size}")
+        gaps[str(size)] = {name: rows[name][score] - before[name][score] for name in (MODEL, MODEL + KNOWN)}
+    return gaps
+
+
 def table(found: Mapping[int, Mapping[str, Mapping[str, float]]]) -> str:
     """All K as Markdown."""
     head = ["K", "of", "P95 peak, kW a home", "over real", "Var(x/K)", "over real", "below 0"]
@@ -487,6 +504,7 @@ def main(train: Training = by_default) -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--folds", type=int, nargs="*", default=list(range(FOLDS)), help="all four if not given")
     parser.add_argument("--before", type=Path, help="the --work of an earlier run, whose models are judged too")
+    parser.add_argument("--numbers", type=Path, help="the --json of an earlier run, whose energy scores are compared")
     args = parser.parse_args()
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -494,10 +512,13 @@ def main(train: Training = by_default) -> None:
     say = progress(len(SIZES) * (1 + len(folds[0].forecasters)))
     found = {size: judge(folds, size, Effort(), say) for size in SIZES}
     took = [json.loads(path.read_text()) for path in sorted(args.work.glob("run*.took.json"))]
+    less = beside_numbers(found, args.numbers) if args.numbers else {}
     if args.json:
         about = {"version": compvae.__version__, "torch": torch.__version__, "folds": args.folds, "trainings": took}
-        args.json.write_text(json.dumps({**about, "found": found}, indent=1) + "\n")
+        args.json.write_text(json.dumps({**about, "found": found, "less_numbers": less}, indent=1) + "\n")
     print(table(found))
+    for size, gaps in less.items():
+        print(f"K = {size}, energy score less the earlier one's: {', '.join(f'{k} {v:+.4f}' for k, v in gaps.items())}")
 
 
 if __name__ == "__main__":

@@ -151,3 +151,48 @@ def test_scores_are_energy_scores_and_sums_of_the_truth_pass() -> None:
     assert found[MODEL]["below zero"] == 0
     assert found[MODEL]["less before"] < -4 * found[MODEL]["less before, se"] < 0
     assert table({3: found}).count("\n") == 7
+
+
+def test_earlier_numbers_are_compared_where_they_are_of_the_same_groups(tmp_path: Path) -> None:
+    import json
+
+    from london import INDEPENDENT, KNOWN, MODEL, beside_numbers
+
+    def scores(model: float, independent: float) -> dict[str, dict[str, float]]:
+        by = {MODEL: model, MODEL + KNOWN: model + 1, INDEPENDENT: independent}
+        return {name: {"energy score": value} for name, value in by.items()}
+
+    path = tmp_path / "earlier.json"
+    path.write_text(json.dumps({"found": {5: scores(6.0, 7.0)}}))
+    assert beside_numbers({5: scores(5.5, 7.0)}, path) == {"5": {MODEL: -0.5, MODEL + KNOWN: -0.5}}
+    with pytest.raises(SystemExit, match="other groups"):
+        beside_numbers({5: scores(5.5, 7.1)}, path)
+
+
+def test_a_run_forecasts_many_compositions_at_once_as_it_samples_each(tmp_path: Path) -> None:
+    import torch
+
+    from compvae.model import Model
+    from compvae.network import seeded_network
+    from compvae.parts import Categorical, PartsSchema
+    from compvae.transport.config import TransportConfig
+    from compvae.transport.network import Transport
+    from london import loaded
+
+    schema = PartsSchema(attributes=(Categorical(name="kind", categories=("a", "b")),))
+    day = Categorical(name="day", categories=("cold", "warm"))
+    network = seeded_network(TransportConfig(parts=schema, context=(day,), shape=(3,), rank=1, factors=0), 0)
+    assert isinstance(network, Transport)
+    levels = torch.tensor([[1.0, 2.0, 3.0], [30.0, 20.0, 10.0]])
+    network.base.means[:2, 0] = levels
+    network.base.means[:2, 1] = 100 * levels  # on cold days
+    model = Model(network)
+    model.save(tmp_path / "model")
+    forecast = loaded(tmp_path / "model")
+    parts = {"b": np.array([0, 3]), "a": np.array([2, 1])}
+    cold = {"day": "cold"}
+    for contexts, told in ((None, None), ([cold, cold], cold)):
+        drawn = forecast(parts, 400, contexts)
+        assert drawn.shape == (2, 400, 3)
+        for row, asked in zip(drawn, ({"a": 2}, {"a": 1, "b": 3}), strict=True):
+            assert row.mean(0) == pytest.approx(model.sample(asked, 400, 5, told).mean(0), abs=0.6)
