@@ -136,7 +136,9 @@ class Trainer:
 
     @torch.no_grad()
     def _follow(self) -> None:
-        """average <- decay average + (1 - decay) weights, prior moments included."""
+        """average <- decay average + (1 - decay) weights, prior moments included, where one is kept."""
+        if not self.average:
+            return
         now = self.model.state_dict()
         for name, value in self.average.items():
             value.lerp_(now[name], 1 - self.config.recipe.average)

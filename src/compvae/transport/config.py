@@ -23,6 +23,8 @@ class TransportConfig(BaseModel):
     rank: factors of each kind's covariance.  factors: coordinates of z.
     lower, upper: limits that no whole exceeds, None where there is none.  integers: wholes are whole numbers.
     width, depth: of the velocity field.  steps: of the discretised map.
+    quiet: share of a whole's spread that is added to that of each of its values, in the units of the map.
+    atom: width of the interval beyond a limit from which values on the limit are drawn, in these units.
     floor: noise added to wholes in training, in units of their spread: where data has no density, this is its density.
     """
 
@@ -42,6 +44,8 @@ class TransportConfig(BaseModel):
     width: Annotated[int, Field(ge=1, le=16_384)] = 128
     depth: Annotated[int, Field(ge=0, le=64)] = 4
     steps: Annotated[int, Field(ge=1, le=1024)] = 16
+    quiet: Annotated[float, Field(ge=0, le=10)] = 0.0  # as in files that have no such field
+    atom: Annotated[float, Field(ge=0, le=10)] = 0.3
     floor: Annotated[float, Field(ge=0, le=1)] = 0.1
 
     def settled(self) -> TransportConfig:

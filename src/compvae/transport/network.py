@@ -1,4 +1,4 @@
-"""Transport: x = T^-1( E W + spread map( (W - E W) / spread; n, context ) ), W ~ base: invertible from end to end.
+"""Transport: x = T^-1( E W + s map( (W - E W) / s; n, context ) ), W ~ base, s its spread: invertible from end to end.
 
 Trained by flow matching (Lipman et al. 2023) from draws of that base, u_0, to data, u_1, both in units of the spread:
 
@@ -26,7 +26,6 @@ from compvae.transport.link import Link, within
 __all__ = ["DEQUANTISED", "Given", "Transport", "row_weights"]
 
 DEQUANTISED = 0.15  # standard deviation of the noise on whole numbers: what is drawn within 1/2 is put back
-BEYOND = 0.3  # width of an atom on a limit, in units of the spread: it is drawn from an interval beyond the limit
 SLACK = 1.25  # how far draws may go, over the farthest of the data, in units of the spread
 
 
@@ -76,7 +75,7 @@ class Transport(nn.Module):
 
     def wholes(self, deviation: Tensor, given: Given) -> Tensor:
         """x, float32 (B, *shape), of W - E W.  deviation: (B, T), in the base's units."""
-        spread = self.base.spread(given.counts, given.context)
+        spread = self._spread(given)
         u = (deviation / spread).to(self.field.last.weight.dtype)
         u = apply(self.field, u, self._embedded(given), self.config.steps)
         reach = self.reach.to(spread.dtype)
@@ -91,7 +90,7 @@ class Transport(nn.Module):
         """W - E W, float64 (B, T), of x: the map solved backwards.  x: (B, *shape)."""
         u = self._standardised(x, given)
         u = invert(self.field, u.to(self.field.last.weight.dtype), self._embedded(given), self.config.steps)
-        return u.to(given.counts.dtype) * self.base.spread(given.counts, given.context)
+        return u.to(given.counts.dtype) * self._spread(given)
 
     def draw(self, parts: Parts, context: Tensor | None, source: NormalSource, z: Tensor | None = None) -> Tensor:
         """One whole for each row, float32 (B, *shape).  context: (B, E).  z: (B, Z), drawn where not given."""
@@ -108,7 +107,7 @@ class Transport(nn.Module):
         dtype, embedded = self.field.last.weight.dtype, self._embedded(given)
         u = invert(self.field, self._standardised(x, given).to(dtype), embedded, self.config.steps)
         _, slope = log_determinant(self.field, u, embedded, self.config.steps)
-        spread = self.base.spread(given.counts, given.context)
+        spread = self._spread(given)
         density = self.base.log_prob(u.to(spread.dtype) * spread, given.counts, given.context, batch.shared)
         units = self.link.log_slope(x, given.sizes) - self._unit(given).log()
         total = density - slope.to(spread.dtype) + units.sum(1)
@@ -127,8 +126,8 @@ class Transport(nn.Module):
         """(W - E W) / spread of x, (B, T); what lies on a limit is put into the middle of its interval beyond it."""
         x = x.flatten(1).to(given.counts.dtype)
         w = self.link(x, given.sizes) / self._unit(given)
-        u: Tensor = (w - self.base.mean(given.counts, given.context)) / self.base.spread(given.counts, given.context)
-        return u + self._beyond(x) * (BEYOND / 2)
+        u: Tensor = (w - self.base.mean(given.counts, given.context)) / self._spread(given)
+        return u + self._beyond(x) * (self.config.atom / 2)
 
     def _beyond(self, x: Tensor) -> Tensor:
         """-1 for values on the lower limit, 1 for those on the upper one, (B, T); integers have intervals already."""
@@ -139,6 +138,14 @@ class Transport(nn.Module):
             if self.config.upper is not None:
                 on = on + (x >= self.config.upper).to(x.dtype)
         return on
+
+    def _spread(self, given: Given) -> Tensor:
+        """(Var W_t + quiet^2 mean_t Var W)^(1/2), (B, T): the units of the map.
+
+        In units of their own spread alone, values that hardly vary have rare outliers that drown all others.
+        """
+        variance = self.base.spread(given.counts, given.context).square()
+        return (variance + self.config.quiet**2 * variance.mean(1, keepdim=True)).sqrt()
 
     def _unit(self, given: Given) -> Tensor:
         """y over W, (T,) or (B, T)."""
@@ -155,7 +162,7 @@ class Transport(nn.Module):
         given = self.given(batch.parts, batch.context, batch.x.dtype)
         x = batch.x.flatten(1)
         with torch.no_grad():
-            spread = self.base.spread(given.counts, given.context)
+            spread = self._spread(given)
             first = self.base.draw(given.counts, given.context, noise) / spread
             last = self._blurred(x, given, noise)
             time = noise.uniform("time", 1).to(x.dtype)
@@ -173,7 +180,7 @@ class Transport(nn.Module):
         u = self._standardised(x, given)
         on = self._beyond(x)
         if on.any():
-            u = u + on * (noise.uniform("limit", values).to(x.dtype) - 0.5) * BEYOND
+            u = u + on * (noise.uniform("limit", values).to(x.dtype) - 0.5) * self.config.atom
         return u + self.config.floor * noise.normal("floor", values).to(x.dtype)
 
     @torch.no_grad()
