@@ -183,7 +183,7 @@ def _transport(problem: Source) -> TransportConfig:
         shape=problem.shape,
         extensive=problem.extensive,
         width=128 if math.prod(problem.shape) <= 128 else 256,
-        quiet=0.7,  # docs/experiments.md, 20
+        quiet=0.5,  # docs/experiments.md, 20
         atom=1.0,
     )
 

@@ -165,7 +165,7 @@ class Transport(nn.Module):
             spread = self._spread(given)
             first = self.base.draw(given.counts, given.context, noise) / spread
             last = self._blurred(x, given, noise)
-            time = noise.uniform("time", 1).to(x.dtype)
+            time = _times(noise).to(x.dtype)
             between = torch.lerp(first, last, time)
         said: Tensor = self.field(between, time, self._embedded(given))
         known = (2 * time - 1) / path_scale(time).square() * between
@@ -192,6 +192,12 @@ class Transport(nn.Module):
             given = self.given(parts.rows(rows), None if context is None else context[rows])
             farthest = max(farthest, float(self._standardised(x[rows], given).abs().max()))
         self.reach.fill_(SLACK * farthest)
+
+
+def _times(noise: Noise) -> Tensor:
+    """(U + r / golden ratio) mod 1 of row r, (B, 1) float64: each uniform on (0, 1), and evenly spread in a batch."""
+    common = noise.common().uniform("time", 1, dtype=torch.float64)
+    return (common + noise.rows[:, None] * (math.sqrt(5) - 1) / 2) % 1
 
 
 def row_weights(parts: Parts) -> Tensor:

@@ -163,9 +163,9 @@ def _links(config: TransportConfig, x: Tensor) -> Iterator[tuple[LinkName, bool]
     yield from (("identity", True), ("identity", False))
     if config.integers or low == high:
         return
+    yield ("saturation", True)  # below 0 too: noise takes what saturates there
     if low >= 0:
-        yield from (("bend", True), ("bend", False), ("saturation", True))
-        yield ("logit", False)
+        yield from (("bend", True), ("bend", False), ("logit", False))
     if low > 0 and high > math.e**2 * low:
         yield from (("log", True), ("log", False))
 
