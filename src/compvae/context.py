@@ -15,12 +15,20 @@ from torch.nn.functional import one_hot
 from compvae.errors import PartsError
 from compvae.parts import Attribute, Categorical
 
-__all__ = ["context_size", "describe_values", "encode_context", "encode_values", "read_context"]
+__all__ = ["context_size", "describe_values", "encode_context", "encode_values", "flag_columns", "read_context"]
 
 
 def context_size(attributes: Sequence[Attribute]) -> int:
     """E: one flag for each attribute, one value for a continuous one, one for each category of a categorical one."""
     return sum(1 + (len(a.categories) if isinstance(a, Categorical) else 1) for a in attributes)
+
+
+def flag_columns(attributes: Sequence[Attribute]) -> tuple[int, ...]:
+    """For each of the E columns, the column that says whether its attribute is known."""
+    found: list[int] = []
+    for attribute in attributes:
+        found += [len(found)] * context_size([attribute])
+    return tuple(found)
 
 
 def read_context(attributes: Sequence[Attribute], context: Mapping[str, object] | None) -> list[float | None]:

@@ -2,7 +2,8 @@
 
 A trial sees wholes with up to half as many parts as the largest, where there are enough of them, and is scored by the
 energy score of unseen wholes: those with as few parts and those with more count alike.  So a preset that holds only
-for the sizes it has seen does not win.  The table is kept, and the runner-up becomes a yardstick of the verdict.
+for the sizes it has seen does not win, and the invertible model wins a tie.  The table is kept, and the runner-up
+becomes a yardstick of the verdict.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ JUDGED, STRUCTURED_ON = 300, 1024  # unseen wholes
 STRUCTURED_BY = 8192  # training wholes at most: several bases are fitted to them
 WIDE = 4096  # values of x, beyond which structured presets, which linearise each of them, do not end in their share
 STEPS_SHARE = 20  # a run of so many steps tries each candidate for one
+BEYOND_DOUBT = 2.0  # standard errors
 FEWEST_SMALL, FEWEST_LARGE = 200, 20  # wholes to train a trial on, and larger ones to score it on
 
 Say = Callable[[str], None]
@@ -50,7 +52,7 @@ class Tried:
     """A candidate and its mean energy scores: up to half of the largest K, and beyond.
 
     trained_to: the largest K that its trial saw.
-    difference, se: of the logarithm of both together to the best candidate's, paired over wholes.
+    difference, se: of the logarithm of both together to the chosen candidate's, paired over wholes.
     """
 
     preset: str
@@ -75,7 +77,7 @@ def with_structure(config: RunConfig, source: Source) -> RunConfig:
 
 @dataclass(frozen=True)
 class Choice:
-    """config: the run with its preset.  tried: all that were, best first.  runner_up: the second best, if any."""
+    """config: the run with its preset.  tried: all that were, the chosen one first.  runner_up: the next, if any."""
 
     config: RunConfig
     tried: tuple[Tried, ...] = ()
@@ -112,10 +114,24 @@ def choose(config: RunConfig, source: Source, seconds: float | None, say: Say, g
         took = "" if seconds is None else f" for {SHARE * seconds:.0f} s"
         say(f"trying {name}{took} ({len(found) + 1} of {len(names)})")
         found.append(_tried(candidate, source, unseen, seconds))
-    ranked = sorted(found, key=lambda trial: _total(trial.scores, source))
+    ranked = _ranked(found, source)
     best = ranked[0]
     rows = tuple(_beside(trial, best, source) for trial in ranked)
     return Choice(best.config, rows, _runner_up(ranked[1], source))
+
+
+def _ranked(found: list[_Trial], source: Source) -> list[_Trial]:
+    """Best first; the preset that a choice starts from comes first unless another is better beyond doubt.
+
+    A trial is short and the invertible model gains most from what comes after it, so that a tie is its win.
+    """
+    ranked = sorted(found, key=lambda trial: _total(trial.scores, source))
+    first = next(trial for trial in found if trial.config.preset == presets.first_of(source))
+    beside = _beside(first, ranked[0], source)
+    if beside.difference <= BEYOND_DOUBT * beside.se:
+        ranked.remove(first)
+        ranked.insert(0, first)
+    return ranked
 
 
 def _runner_up(trial: _Trial, source: Source) -> RunnerUp | None:
@@ -212,7 +228,7 @@ def _total(scores: Scores | None, source: Source) -> float:
 
 
 def _beside(trial: _Trial, best: _Trial, source: Source) -> Tried:
-    """With the difference to the best candidate and its error, by a first-order expansion of the logarithms."""
+    """With the difference to another candidate and its error, by a first-order expansion of the logarithms."""
     if trial.scores is None or best.scores is None:
         return replace(trial.tried, difference=math.inf)
     difference, variance = 0.0, 0.0

@@ -6,7 +6,8 @@ so that, with n_c parts of kind c, n_0 = 1 for what a whole brings beside its pa
 
     E W = sum_c n_c (m_c + M_c a),   Cov W = e^(2 g a) ( sum_c n_c (L_c L_c' + diag d_c) + (sum_c n_c B_c)(..)' )
 
-The variance grows with K through the parts and with K^2 through what they share.  Given W everything is
+The variance grows with K through the parts and with K^2 through what they share.  A covariate that is not given is
+drawn: a ~ N(E a, R R'), so that its effect (sum_c n_c M_c) R is one more thing that parts share.  Given W everything is
 linear-Gaussian: the terms of the kinds, w_0 and z have their posterior in closed form, several wholes with one z too.
 What n alike parts have in common is their sum; the sum of n' of them, given it, is a bridge (docs/mathematics.md).
 """
@@ -14,6 +15,7 @@ What n alike parts have in common is their sum; the sum of n' of them, given it,
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -61,7 +63,8 @@ class Base(nn.Module):
     """W given the composition, in units of ``scale``.
 
     scale: (T,).  means: of each kind and each covariate, (C + 1, 1 + E, T).  loadings: L_c, (C + 1, T, R).
-    noise: d_c, (C + 1, T).  shared: B_c, (C, T, Z).  spread_by: g, (E,).
+    noise: d_c, (C + 1, T).  shared: B_c, (C, T, Z).  spread_by: g, (E,).  drawn: M_c R, (C + 1, T, E), where covariates
+    that are not given are drawn.
     """
 
     scale: Tensor
@@ -70,16 +73,23 @@ class Base(nn.Module):
     noise: Tensor
     shared: Tensor
     spread_by: Tensor
+    drawn: Tensor
 
-    def __init__(self, kinds: int, values: int, rank: int, factors: int, covariates: int) -> None:
+    def __init__(
+        self, kinds: int, values: int, rank: int, factors: int, covariates: int, flags: Sequence[int] = ()
+    ) -> None:
+        """flags: of each covariate, which one says that it is known; none where those unknown are not drawn."""
         super().__init__()
-        self.kinds, self.rank, self.factors = kinds, rank, factors
+        self.kinds, self.rank, self.flags = kinds, rank, list(flags)
+        self.factors = factors + len(flags)  # coordinates of z, the covariates that are drawn behind the others
         self.register_buffer("scale", torch.ones(values))
         self.register_buffer("means", torch.zeros(kinds + 1, 1 + covariates, values))
         self.register_buffer("loadings", torch.zeros(kinds + 1, values, rank))
         self.register_buffer("noise", torch.ones(kinds + 1, values))
         self.register_buffer("shared", torch.zeros(kinds, values, factors))
         self.register_buffer("spread_by", torch.zeros(covariates))
+        if flags:
+            self.register_buffer("drawn", torch.zeros(kinds + 1, values, covariates))
 
     # -- moments -------------------------------------------------------------------------------------------------
 
@@ -92,8 +102,16 @@ class Base(nn.Module):
     def spread(self, counts: Tensor, context: Tensor) -> Tensor:
         """Standard deviation of each value of W, (B, T).  counts: (B, C).  context: (B, E)."""
         own = self.loadings.to(counts.dtype).square().sum(2) + self.noise.to(counts.dtype)
-        shared = torch.einsum("bc,ctz->btz", counts, self.shared.to(counts.dtype)).square().sum(2)
+        shared = self.shared_loadings(counts, context).square().sum(2)
         return (with_whole(counts) @ own + shared).sqrt() * self.factor(context)
+
+    def shared_loadings(self, counts: Tensor, context: Tensor) -> Tensor:
+        """sum_c n_c [B_c, M_c R], (B, T, Z): what z does; nothing where a covariate is known.  counts: (B, C)."""
+        loadings = torch.einsum("bc,ctz->btz", counts, self.shared.to(counts.dtype))
+        if not self.flags:
+            return loadings
+        drawn = torch.einsum("bc,cte->bte", with_whole(counts), self.drawn.to(counts.dtype))
+        return torch.cat([loadings, drawn * (1 - context[:, None, self.flags])], 2)
 
     def factor(self, context: Tensor) -> Tensor:
         """e^(g a), (B, 1): how much wider a whole with this context is.  context: (B, E)."""
@@ -112,7 +130,7 @@ class Base(nn.Module):
         deviation = deviation + (n @ self.noise.to(dtype)).sqrt() * rest
         if self.factors:
             z = source.normal("z", self.factors, dtype=dtype) if z is None else z
-            deviation = deviation + torch.einsum("bc,bz,ctz->bt", counts, z, self.shared.to(dtype))
+            deviation = deviation + (self.shared_loadings(counts, context) @ z[..., None])[..., 0]
         return deviation * self.factor(context)
 
     def draw_terms(self, counts: Tensor, context: Tensor, source: NormalSource, name: str) -> Tensor:
@@ -132,7 +150,7 @@ class Base(nn.Module):
         deviation: W - E W, (B, T) float64.  counts: (B, C).
         """
         factor = self.factor(context)
-        residual, parts = (deviation / factor)[..., None], self.factorised(counts)
+        residual, parts = (deviation / factor)[..., None], self.factorised(counts, context)
         pulled = parts.pull(residual)
         square = (residual * pulled).sum((1, 2))
         spread = parts.noise.log().sum(1) - torch.linalg.slogdet(parts.inverse)[1]
@@ -149,7 +167,7 @@ class Base(nn.Module):
 
     def square(self, deviation: Tensor, counts: Tensor, context: Tensor) -> Tensor:
         """(W - E W)' (Cov W)^-1 (W - E W), (B,): T in expectation.  deviation: (B, T) float64.  counts: (B, C)."""
-        residual, parts = (deviation / self.factor(context))[..., None], self.factorised(counts)
+        residual, parts = (deviation / self.factor(context))[..., None], self.factorised(counts, context)
         own = (residual * parts.pull(residual)).sum((1, 2))
         information, score = self.messages(parts, residual)
         precision = information + torch.eye(self.factors, dtype=counts.dtype)
@@ -162,7 +180,7 @@ class Base(nn.Module):
         deviation: W - E W, (B, T) float64.  counts: (B, C).  groups: which wholes have one z.
         """
         factor, n = self.factor(context), with_whole(counts)
-        residual, parts = (deviation / factor)[..., None], self.factorised(counts)
+        residual, parts = (deviation / factor)[..., None], self.factorised(counts, context)
         z = self.z_given(parts, residual, groups)[0]
         left = residual - parts.shared @ z[..., None]
         inner = (parts.inverse @ (parts.loadings.mT @ (left / parts.noise[..., None])))[..., 0]
@@ -189,17 +207,17 @@ class Base(nn.Module):
 
     def of_z(self, counts: Tensor, context: Tensor, z: Tensor) -> Tensor:
         """(sum_c n_c B_c) z, (B, T).  counts: (B, C).  z: (B, Z)."""
-        return torch.einsum("bc,bz,ctz->bt", counts, z, self.shared.to(counts.dtype)) * self.factor(context)
+        return (self.shared_loadings(counts, context) @ z[..., None])[..., 0] * self.factor(context)
 
-    def factorised(self, counts: Tensor) -> Factorised:
-        """What the posterior needs of these compositions.  counts: (B, C)."""
+    def factorised(self, counts: Tensor, context: Tensor) -> Factorised:
+        """What the posterior needs of these compositions.  counts: (B, C).  context: (B, E)."""
         n = with_whole(counts)
         loadings = self.loadings.to(n.dtype) * n.sqrt()[:, :, None, None]  # (B, C + 1, T, R)
         loadings = loadings.transpose(1, 2).flatten(2)
         noise = n @ self.noise.to(n.dtype)
         precision = loadings.mT @ (loadings / noise[..., None])
         inverse = torch.linalg.inv(precision + torch.eye(precision.shape[-1], dtype=n.dtype))
-        return Factorised(loadings, noise, inverse, torch.einsum("bc,ctz->btz", counts, self.shared.to(n.dtype)))
+        return Factorised(loadings, noise, inverse, self.shared_loadings(counts, context))
 
     def messages(self, parts: Factorised, residual: Tensor) -> tuple[Tensor, Tensor]:
         """What each whole says of z: precision (B, Z, Z) and precision times mean (B, Z).  residual: (B, T, 1)."""

@@ -21,6 +21,7 @@ class TransportConfig(BaseModel):
 
     link: in which units parts add up (link.py).  extensive: W = y where True, W = K y where x does not grow with K.
     rank: factors of each kind's covariance.  factors: coordinates of z.
+    draws_context: covariates that are not given are drawn, and so are shared; otherwise they are as if they were 0.
     lower, upper: limits that no whole exceeds, None where there is none.  integers: wholes are whole numbers.
     width, depth: of the velocity field.  steps: of the discretised map.
     quiet: share of a whole's spread that is added to that of each of its values, in the units of the map.
@@ -38,6 +39,7 @@ class TransportConfig(BaseModel):
     extensive: bool = True
     rank: Annotated[int, Field(ge=0, le=4096)] = 8
     factors: Annotated[int, Field(ge=0, le=256)] = 3
+    draws_context: bool = False  # as in files that have no such field
     lower: float | None = None
     upper: float | None = None
     integers: bool = False

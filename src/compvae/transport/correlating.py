@@ -72,11 +72,11 @@ def drawn_together(network: Transport, one: Batch, other: Batch, draws: int, see
     """Draws for the compositions of both, z drawn once for the two, (P, draws, T) each."""
     pairs = len(one)
     rows = torch.arange(pairs).repeat_interleave(draws)
-    z = Noise(seed, len(rows), 2).normal("z", max(1, network.config.factors), dtype=torch.float64)
+    z = Noise(seed, len(rows), 2).normal("z", max(1, network.base.factors), dtype=torch.float64)
     found = []
     for number, batch in enumerate((one, other)):
         many = batch.rows(rows)
-        x = network.draw(many.parts, many.context, Noise(seed, len(rows), number), z[:, : network.config.factors])
+        x = network.draw(many.parts, many.context, Noise(seed, len(rows), number), z[:, : network.base.factors])
         found.append(x.flatten(1).view(pairs, draws, -1))
     return found[0], found[1]
 

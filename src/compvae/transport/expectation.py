@@ -24,6 +24,7 @@ LEAST_NOISE = 1e-6  # d_c in units of scale^2
 PAIR_NUMBERS, PAIR_ROUNDS = 2**20, 20  # values of wholes with one z that are looked at, and how often
 MOST_AXES = 512  # in which second moments are taken apart
 MOST_WEIGHTED = 2**23  # numbers of the normal equations, beyond which all values of a whole have one weight
+FEWEST_KNOWN = 500  # wholes with all covariates, to which alone what they leave is fitted
 CHUNK_NUMBERS = 2**24  # of the loadings of one chunk
 
 
@@ -39,21 +40,58 @@ def fit_base(
     size = counts.sum(1, keepdim=True)
     design = _design(counts, context)
     means, variance = _weighted_means(design, w, counts)
-    residual = w - design @ means
-    scale = (residual.square() / size).mean(0).sqrt()
+    scale = ((w - design @ means).square() / size).mean(0).sqrt()
     scale = scale.clamp(min=max(SMALLEST * float(scale.max()), 1e-30))
     base.scale.copy_(scale)
     base.means.copy_((means / scale).view_as(base.means))
-    base.spread_by.copy_(_spread_by_context((residual / scale).square().mean(1) / size[:, 0], context))
     width = (variance / scale.square()).mean(1, keepdim=True)
-    _start(base, residual / scale / base.factor(context), counts, width, groups)
+    known = _known(base, context)
+    some = None if groups is None else Shared.of(groups.group[known])
+    told = Base(base.kinds, len(scale), base.rank, base.shared.shape[2], context.shape[1])
+    told.means.copy_(base.means)
+    _fit_variation(told, w[known] / scale, counts[known], context[known], width[known], some, rounds, rows)
+    for name in ("loadings", "noise", "shared", "spread_by"):
+        getattr(base, name).copy_(getattr(told, name))
+    if base.flags:
+        _draw_unknown(base, context[known])
+    return base
+
+
+def _known(base: Base, context: Tensor) -> Tensor:
+    """Rows to which the variation is fitted, (N',) int64: those whose covariates are all known, where others are drawn.
+
+    All rows where too few are known.  context: (N, E).
+    """
+    known = (context[:, base.flags] > 0).all(1)
+    return known.nonzero()[:, 0] if int(known.sum()) >= FEWEST_KNOWN else torch.arange(len(context))
+
+
+def _fit_variation(
+    base: Base, w: Tensor, counts: Tensor, context: Tensor, width: Tensor, groups: Shared | None, rounds: int, rows: int
+) -> None:
+    """All but the means, in place.  w: in units of scale, (N, T).  width: variance of each whole, (N, 1)."""
+    means = base.means.clone()
+    residual = w - base.mean(counts, context)
+    base.spread_by.copy_(_spread_by_context(residual.square().mean(1) / counts.sum(1), context))
+    _start(base, residual / base.factor(context), counts, width, groups)
     few = slice(0, rows)
     some = None if groups is None else Shared.of(groups.group[few])
     for _ in range(rounds):
-        _round(base, w[few] / scale, counts[few], context[few], width[few], some)
-    base.means.copy_((means / scale).view_as(base.means))  # of all rows, each weighted by its own variance
-    _match_variance(base, w / scale, counts, context, groups is not None)
-    return base
+        _round(base, w[few], counts[few], context[few], width[few], some)
+    base.means.copy_(means)  # of all rows, each weighted by its own variance
+    _match_variance(base, w, counts, context, groups is not None)
+
+
+def _draw_unknown(base: Base, context: Tensor) -> None:
+    """M_c R with R R' = Cov a, one attribute at a time; g a is 0 on average.  context: of known rows, (N, E)."""
+    flags, mean = torch.tensor(base.flags), context.mean(0)
+    away = context - mean
+    covariance = away.T @ away / len(away) * (flags[:, None] == flags)
+    values, axes = torch.linalg.eigh(covariance)
+    root = axes * values.clamp(min=0).sqrt()
+    base.drawn.copy_(torch.einsum("cet,ef->ctf", base.means[:, 1:].double(), root))
+    g = base.spread_by.double()
+    base.spread_by.index_add_(0, flags, -(g * mean).to(base.spread_by.dtype))
 
 
 def _weighted_means(design: Tensor, w: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,7 +139,7 @@ def _match_variance(base: Base, w: Tensor, counts: Tensor, context: Tensor, know
     known: what is shared was seen between wholes, and stays.
     """
     size = counts.sum(1, keepdim=True)
-    shared = torch.einsum("bc,ctz->btz", counts, base.shared.double()).square().sum(2) * base.factor(context).square()
+    shared = base.shared_loadings(counts, context).square().sum(2) * base.factor(context).square()
     held = (shared / size).mean(0) if known else torch.zeros_like(shared[0])
     real = ((w - base.mean(counts, context)).square() / size).mean(0)
     drawn = (base.spread(counts, context).square() / size).mean(0)
@@ -239,11 +277,11 @@ def _round(base: Base, w: Tensor, counts: Tensor, context: Tensor, variance: Ten
     product = torch.zeros(len(square), values, dtype=w.dtype)
     noise, seen = torch.zeros(kinds + 1, values, dtype=w.dtype), torch.zeros(kinds + 1, dtype=w.dtype)
     means = base.means.double().flatten(0, 1)
-    together = None if groups is None else _z_of_all(base, w - designs @ means, counts, groups)
+    together = None if groups is None else _z_of_all(base, w - designs @ means, counts, context, groups)
     for rows in _chunks(len(w), values * (width + factors + 1)):
         n, design = with_whole(counts[rows]), designs[rows]
         residual = w[rows] - design @ means
-        parts = base.factorised(counts[rows])
+        parts = base.factorised(counts[rows], context[rows])
         if together is None:
             z, z_covariance = base.z_given(parts, residual[..., None], None)
         else:
@@ -283,11 +321,11 @@ def _round(base: Base, w: Tensor, counts: Tensor, context: Tensor, variance: Ten
     base.noise.copy_(((noise + pooled) / (seen + 1)[:, None]).clamp(min=LEAST_NOISE))
 
 
-def _z_of_all(base: Base, residual: Tensor, counts: Tensor, groups: Shared) -> tuple[Tensor, Tensor]:
+def _z_of_all(base: Base, residual: Tensor, counts: Tensor, context: Tensor, groups: Shared) -> tuple[Tensor, Tensor]:
     """Mean (N, Z) and covariance (N, Z, Z) of each whole's z, given all wholes that share it.  residual: (N, T)."""
     information, score = [], []
     for rows in _chunks(len(residual), residual.shape[1] * ((base.kinds + 1) * base.rank + base.factors + 1)):
-        found = base.messages(base.factorised(counts[rows]), residual[rows, :, None])
+        found = base.messages(base.factorised(counts[rows], context[rows]), residual[rows, :, None])
         information.append(found[0])
         score.append(found[1])
     precision, total = torch.cat(information), torch.cat(score)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from compvae.batch import Batch, Parts
-from compvae.context import context_size
+from compvae.context import context_size, flag_columns
 from compvae.noise import Noise, NormalSource
 from compvae.transport.base import Base
 from compvae.transport.config import TransportConfig
@@ -23,7 +23,7 @@ from compvae.transport.field import VelocityField, path_scale
 from compvae.transport.flow import EXACT_VALUES, apply, invert, log_determinant
 from compvae.transport.link import Link, within
 
-__all__ = ["DEQUANTISED", "Given", "Transport", "row_weights"]
+__all__ = ["DEQUANTISED", "Given", "Transport", "base_of", "row_weights"]
 
 DEQUANTISED = 0.15  # standard deviation of the noise on whole numbers: what is drawn within 1/2 is put back
 SLACK = 1.25  # how far draws may go, over the farthest of the data, in units of the spread
@@ -58,7 +58,7 @@ class Transport(nn.Module):
         self.config = config
         values, kinds, told = math.prod(config.shape), config.parts.n_kinds, context_size(config.context)
         self.link = Link(config.link, values, config.extensive)
-        self.base = Base(kinds, values, config.rank, config.factors, told)
+        self.base = base_of(config)
         self.field = VelocityField(values, 2 * kinds + 1 + told, config.width, config.depth)
         self.register_buffer("reach", torch.full((), 10.0))
 
@@ -192,6 +192,12 @@ class Transport(nn.Module):
             given = self.given(parts.rows(rows), None if context is None else context[rows])
             farthest = max(farthest, float(self._standardised(x[rows], given).abs().max()))
         self.reach.fill_(SLACK * farthest)
+
+
+def base_of(config: TransportConfig) -> Base:
+    """A base of this form, not fitted yet."""
+    covariates, flags = context_size(config.context), flag_columns(config.context) if config.draws_context else ()
+    return Base(config.parts.n_kinds, math.prod(config.shape), config.rank, config.factors, covariates, flags)
 
 
 def _times(noise: Noise) -> Tensor:

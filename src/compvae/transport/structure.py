@@ -22,6 +22,7 @@ from compvae.transport.base import Base
 from compvae.transport.config import LinkName, TransportConfig
 from compvae.transport.expectation import fit_base
 from compvae.transport.link import Link, within
+from compvae.transport.network import base_of
 
 __all__ = ["Candidate", "Structure", "best_of", "find_structure", "undetermined_kinds"]
 
@@ -193,7 +194,7 @@ def _fitted(config: TransportConfig, wholes: _Wholes, rounds: int) -> tuple[Base
     values = wholes.x.shape[1]
     link = Link(config.link, values, config.extensive).fit_(wholes.x, wholes.sizes)
     y = link(wholes.x, wholes.sizes)
-    base = Base(config.parts.n_kinds, values, config.rank, config.factors, wholes.context.shape[1])
+    base = base_of(config)
     w = y if config.extensive else y * wholes.sizes
     return fit_base(base, w, wholes.counts, wholes.context, wholes.groups, rounds, FEW_ROWS), link
 
@@ -257,7 +258,7 @@ def _pairs_score(config: TransportConfig, fitted: _Wholes, judged: _Wholes) -> f
     w = (y if config.extensive else y * judged.sizes) / base.scale.double()
     width = base.spread(judged.counts, judged.context).square().mean(1, keepdim=True).sqrt()
     residual = (w - base.mean(judged.counts, judged.context)) / width
-    loadings = torch.einsum("bc,ctz->btz", judged.counts / width, base.shared.double())
+    loadings = base.shared_loadings(judged.counts, judged.context) / width[..., None]
     one, other = loadings[first], loadings[first + 1]
     seen = (residual[first, None] @ one)[:, 0] * (residual[first + 1, None] @ other)[:, 0]  # (P, Z)
     fitted_square = ((one.mT @ one) * (other.mT @ other)).sum((1, 2))
