@@ -73,11 +73,11 @@ class Transport(nn.Module):
 
     # -- from W to x and back ------------------------------------------------------------------------------------
 
-    def wholes(self, deviation: Tensor, given: Given) -> Tensor:
-        """x, float32 (B, *shape), of W - E W.  deviation: (B, T), in the base's units."""
+    def wholes(self, deviation: Tensor, given: Given, steps: int | None = None) -> Tensor:
+        """x, float32 (B, *shape), of W - E W.  deviation: (B, T), in the base's units.  steps: where fewer do."""
         spread = self._spread(given)
         u = (deviation / spread).to(self.field.last.weight.dtype)
-        u = apply(self.field, u, self._embedded(given), self.config.steps)
+        u = apply(self.field, u, self._embedded(given), steps or self.config.steps)
         reach = self.reach.to(spread.dtype)
         w = self.base.mean(given.counts, given.context) + spread * u.to(spread.dtype).clamp(-reach, reach)
         x = self.link.inverse(w * self._unit(given), given.sizes)
@@ -92,10 +92,17 @@ class Transport(nn.Module):
         u = invert(self.field, u.to(self.field.last.weight.dtype), self._embedded(given), self.config.steps)
         return u.to(given.counts.dtype) * self._spread(given)
 
-    def draw(self, parts: Parts, context: Tensor | None, source: NormalSource, z: Tensor | None = None) -> Tensor:
+    def draw(
+        self,
+        parts: Parts,
+        context: Tensor | None,
+        source: NormalSource,
+        z: Tensor | None = None,
+        steps: int | None = None,
+    ) -> Tensor:
         """One whole for each row, float32 (B, *shape).  context: (B, E).  z: (B, Z), drawn where not given."""
         given = self.given(parts, context)
-        return self.wholes(self.base.draw(given.counts, given.context, source, z), given)
+        return self.wholes(self.base.draw(given.counts, given.context, source, z), given, steps)
 
     def log_prob(self, batch: Batch) -> Tensor:
         """ln p(x | parts, context), nats float64 (B,); wholes with one z together, split equally over them.
