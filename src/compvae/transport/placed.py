@@ -1,0 +1,147 @@
+"""The base for parts with continuous attributes: W | composition is Gaussian, with one term for each part.
+
+    E W = g(S),  S = sum_i m_i + m_0 + M_0 a
+    W - E W = g'(S) ( sum_i w_i + w_0 + (sum_i B_i) z ),   w_i ~ N(0, L_i L_i' + diag d_i),   z ~ N(0, I)
+
+m_i, L_i, d_i, B_i: outputs of one network of the part (part_network.py), so that K is free.  g: monotone, learned, one
+for all values: parts add up, and the whole may saturate.  Fitted by likelihood, then held (network.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from compvae.batch import PaddedParts
+from compvae.noise import NormalSource
+from compvae.transport.config import PlacesConfig
+from compvae.transport.gaussian import LinearGaussian, Terms
+from compvae.transport.part_network import PartNetwork, space_of
+
+__all__ = ["PartTerms", "PlacedBase"]
+
+BENDS = 4  # of the learned link
+LEAST = 0.01  # standard deviation of a value, in units of scale
+QUIET = 4.0  # softplus(-QUIET): standard deviation of a part's own noise before training
+
+
+class LearnedLink(nn.Module):
+    """g(S) = a_0 S + sum_k a_k (tanh(b_k S + c_k) - tanh c_k), a, b >= 0: increasing, 0 at 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slope = nn.Parameter(torch.tensor(0.5))
+        self.height = nn.Parameter(torch.full((BENDS,), -1.0))
+        self.rate = nn.Parameter(torch.linspace(-1.0, 1.0, BENDS))
+        self.centre = nn.Parameter(torch.linspace(-1.0, 0.0, BENDS))
+
+    def forward(self, total: Tensor) -> tuple[Tensor, Tensor]:
+        """g and its slope, as total is."""
+        value, steep = softplus(self.slope) * total, softplus(self.slope)
+        for height, rate, centre in zip(softplus(self.height), softplus(self.rate), self.centre, strict=True):
+            bent = torch.tanh(rate * total + centre)
+            value = value + height * (bent - torch.tanh(centre))
+            steep = steep + height * rate * (1 - bent.square())
+        return value, steep
+
+
+@dataclass(frozen=True)
+class PartTerms:
+    """What the parts of each whole do, one by one; zeros where there is no part.
+
+    mean: S without the whole's share, (B, T).  loadings: (B, K, T, R).  noises: (B, K, T).  shared: (B, T, Z).
+    hidden: features of the part network, summed over parts, (B, H, S).
+    """
+
+    mean: Tensor
+    loadings: Tensor
+    noises: Tensor
+    shared: Tensor
+    hidden: Tensor
+
+
+class PlacedBase(nn.Module):
+    """W given the composition, in units of ``scale``, (T,)."""
+
+    scale: Tensor
+
+    def __init__(
+        self, places: PlacesConfig, shape: tuple[int, ...], kinds: int, rank: int, factors: int, told: int, floor: float
+    ) -> None:
+        super().__init__()
+        self.channels, space = space_of(shape)
+        self.rank, self.factors, self.floor = rank, factors, floor
+        self.network = PartNetwork(places, space, kinds, told)
+        self.heads = nn.Linear(places.hidden, self.channels * (2 + rank + factors))
+        self.link = LearnedLink()
+        values = self.channels * len(self.network.grid)
+        self.register_buffer("scale", torch.ones(values))
+        self.whole_mean = nn.Parameter(torch.zeros(1 + told, values))
+        self.whole_loadings = nn.Parameter(0.01 * torch.randn(values, rank))
+        self.whole_noise = nn.Parameter(torch.full((values,), -QUIET))
+
+    @property
+    def hidden(self) -> int:
+        """H: features of the part network."""
+        return self.heads.in_features
+
+    def part_terms(self, parts: PaddedParts, context: Tensor) -> PartTerms:
+        """context: (B, E), in the type that is computed in."""
+        rows, places = parts.mask.nonzero(as_tuple=True)
+        hidden = self.network(parts.kind[rows, places], parts.features[rows, places].to(context.dtype), context[rows])
+        said = self.heads(hidden).unflatten(-1, (self.channels, -1)).transpose(1, 2).flatten(1, 2)  # (M, T, 2 + R + Z)
+        mean, own, loadings, shared = said.split([1, 1, self.rank, self.factors], -1)
+        noise = softplus(own[..., 0] - QUIET).square() + self.floor**2 * loadings.square().sum(-1)
+
+        def added(value: Tensor) -> Tensor:
+            return value.new_zeros(len(parts), *value.shape[1:]).index_add(0, rows, value)
+
+        def each(value: Tensor) -> Tensor:
+            padded = value.new_zeros(*parts.mask.shape, *value.shape[1:])
+            return padded.index_put((rows, places), value)
+
+        return PartTerms(added(mean[..., 0]), each(loadings), each(noise), added(shared), added(hidden).mT)
+
+    def given(self, terms: PartTerms, context: Tensor) -> tuple[Tensor, LinearGaussian]:
+        """E W, (B, T), and W - E W.  context: (B, E)."""
+        told = torch.cat([torch.ones_like(context[:, :1]) if context.shape[1] else context.new_ones(len(context), 1),
+                          context], 1)
+        mean, slope = self.link(terms.mean + told @ self.whole_mean.to(context.dtype))
+        loadings, noise = self.whole_loadings.to(context.dtype), softplus(self.whole_noise.to(context.dtype)).square()
+        noise = noise + self.floor**2 * loadings.square().sum(1) + (LEAST / slope).square()
+        all_loadings = torch.cat([terms.loadings, loadings.expand(len(mean), 1, -1, -1)], 1)
+        noises = torch.cat([terms.noises, noise[:, None]], 1)
+        return mean, LinearGaussian(all_loadings.transpose(1, 2).flatten(2), noises, terms.shared, slope)
+
+    def draw_terms(self, gaussian: LinearGaussian, source: NormalSource, name: str, whole: bool) -> Tensor:
+        """Terms of the prior one by one, (B, G, T); ``whole``: the last one is that of the whole."""
+        rows, number, values = gaussian.noises.shape
+        dtype, parts = gaussian.noises.dtype, number - 1
+        own = [source.normal(name, parts, max(1, self.rank), dtype=dtype)[..., : self.rank]]
+        rest = [source.normal(f"{name}/rest", parts, values, dtype=dtype)]
+        if whole:
+            own.append(source.normal(f"{name}/whole", 1, max(1, self.rank), dtype=dtype)[..., : self.rank])
+            rest.append(source.normal(f"{name}/whole/rest", 1, values, dtype=dtype))
+        count = parts + whole
+        loadings = gaussian.loadings.view(rows, values, number, -1)[:, :, :count]
+        drawn = (loadings * torch.cat(own, 1)[:, None]).sum(3).mT
+        drawn = drawn + gaussian.noises[:, :count].sqrt() * torch.cat(rest, 1)
+        return drawn * gaussian.factor[:, None]
+
+    def draw(self, gaussian: LinearGaussian, source: NormalSource, z: Tensor | None = None) -> Tensor:
+        """W - E W, (B, T).  z: (B, Z), drawn where it is not given."""
+        rows, number, values = gaussian.noises.shape
+        dtype = gaussian.noises.dtype
+        own = [source.normal("w", number - 1, max(1, self.rank), dtype=dtype)]
+        own.append(source.normal("w/whole", 1, max(1, self.rank), dtype=dtype))
+        factors = torch.cat(own, 1)[..., : self.rank].reshape(rows, -1, 1)
+        deviation = (gaussian.loadings @ factors)[..., 0]
+        deviation = deviation + gaussian.noise.sqrt() * source.normal("w/rest", values, dtype=dtype)
+        deviation = deviation * gaussian.factor
+        if self.factors:
+            z = source.normal("z", self.factors, dtype=dtype) if z is None else z
+            deviation = deviation + gaussian.of_z(z.to(dtype))
+        return deviation
