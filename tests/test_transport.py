@@ -86,7 +86,7 @@ def test_the_posterior_of_the_terms_and_of_z_is_dense_conditioning(size: int) ->
     for row in range(len(counts)):
         for kind in range(KINDS + 1):
             expected = own[row][kind] @ pull[row * VALUES : (row + 1) * VALUES]
-            torch.testing.assert_close(found.kinds[row, kind], expected, rtol=1e-8, atol=1e-10)
+            torch.testing.assert_close(found.each[row, kind], expected, rtol=1e-8, atol=1e-10)
 
 
 def test_the_log_density_is_that_of_the_dense_gaussian_jointly_where_z_is_shared() -> None:
@@ -122,13 +122,13 @@ def test_draws_of_the_posterior_add_up_to_w_and_have_its_means() -> None:
     base, rows = random_base(), 20_000
     counts, deviation = counts_of((2, 1, 0)).expand(rows, -1), normal(1, VALUES, seed=5).expand(rows, -1)
     terms = base.posterior(deviation, counts, counts[:, :0], None, Noise(2, rows))
-    summed = terms.kinds.sum(1) + base.of_z(counts, counts[:, :0], terms.z)
+    summed = terms.each.sum(1) + base.of_z(counts, counts[:, :0], terms.z)
     torch.testing.assert_close(summed, deviation, rtol=0.0, atol=1e-9)
     mean = base.posterior_mean(deviation[:1], counts[:1], counts[:1, :0])
-    spread = terms.kinds.std(0) / math.sqrt(rows)
-    assert ((terms.kinds.mean(0) - mean.kinds[0]).abs() <= 5 * spread + 1e-9).all()
+    spread = terms.each.std(0) / math.sqrt(rows)
+    assert ((terms.each.mean(0) - mean.each[0]).abs() <= 5 * spread + 1e-9).all()
     still = base.posterior(deviation[:1], counts[:1], counts[:1, :0], None, Still(1))
-    torch.testing.assert_close(still.kinds, mean.kinds, rtol=0.0, atol=1e-12)
+    torch.testing.assert_close(still.each, mean.each, rtol=0.0, atol=1e-12)
 
 
 def test_em_finds_what_parts_share_where_wholes_are_known_to_share_it() -> None:
@@ -272,7 +272,7 @@ def test_edits_that_change_nothing_give_x_back_and_removals_are_dense_conditioni
     base = network.base
     terms = base.posterior_mean(deviation, given_.counts, given_.context)
     after = network.given(CountedParts(counts_of((2, 1, 0)).expand(6, -1)), None)
-    kept = terms.kinds * torch.tensor([2 / 3, 1.0, 0.0, 1.0])[:, None]
+    kept = terms.each * torch.tensor([2 / 3, 1.0, 0.0, 1.0])[:, None]
     expected = network.wholes(kept.sum(1) + base.of_z(after.counts, after.context, terms.z), after)
     np.testing.assert_allclose(posterior.remove({"a": 1}).decode(), expected.numpy(), atol=1e-5)
 

@@ -23,7 +23,7 @@ from compvae.config import (
 )
 from compvae.errors import ConfigError
 from compvae.problems.source import Source
-from compvae.transport.config import AnyModelConfig, TransportConfig
+from compvae.transport.config import AnyModelConfig, PlacesConfig, TransportConfig
 
 __all__ = ["AUTO", "PRESETS", "default_preset", "family", "first_of", "preset", "presets_of", "structured_preset"]
 
@@ -186,10 +186,27 @@ def _transport(problem: Source) -> TransportConfig:
     )
 
 
+def _placed_transport(problem: Source) -> TransportConfig:
+    """An invertible model of parts with continuous attributes; which of them are places is found when a run begins
+    (transport/places.py)."""
+    features, image = problem.schema.n_features, len(problem.shape) > 1
+    return TransportConfig(
+        parts=problem.schema,
+        context=problem.context,
+        shape=problem.shape,
+        rank=4,
+        factors=2 if problem.rows_together > 1 else 0,
+        width=64 if image else 48,
+        depth=4 if image else 5,
+        steps=8,
+        places=PlacesConfig(axes=(None,) * features, stretch=(1.0,) * features, shift=(0.0,) * features),
+    )
+
+
 def presets_of(problem: Source) -> dict[str, Callable[[Source], AnyModelConfig]]:
     """The presets of a problem by their names."""
-    invertible = {"transport": _transport} if problem.schema.countable else {}
-    return {**{**PRESETS, **OWN_DATA}[family(problem)], **invertible}
+    invertible = _transport if problem.schema.countable else _placed_transport
+    return {**{**PRESETS, **OWN_DATA}[family(problem)], "transport": invertible}
 
 
 def default_preset(problem: Source) -> str:
@@ -198,8 +215,8 @@ def default_preset(problem: Source) -> str:
 
 
 def first_of(problem: Source) -> str:
-    """The preset that a choice starts from: the invertible model, where it suits."""
-    return "transport" if problem.schema.countable else "small"
+    """The preset that a choice starts from: the invertible model."""
+    return "transport"
 
 
 def structured_preset(problem: Source, name: str) -> ModelConfig:

@@ -27,6 +27,7 @@ from compvae.train.loop import Trainer
 from compvae.train.schedule import recipe_for
 from compvae.train.settings import RunConfig
 from compvae.transport.config import TransportConfig
+from compvae.transport.places import find_places
 from compvae.transport.starting import alone, fitted_rows
 from compvae.transport.structure import find_structure
 from compvae.verdict.judge import RunnerUp, held_out_wholes
@@ -69,6 +70,8 @@ def with_structure(config: RunConfig, source: Source) -> RunConfig:
     rows = min(STRUCTURED_BY, fitted_rows(source.shape))
     training = source.draw(source.max_parts, Noise(config.seed + UNSEEN, rows))
     unseen = source.draw_held_out(Noise(config.seed + UNSEEN, STRUCTURED_ON, 1))
+    if config.model.places is not None:
+        return config.model_copy(update={"model": find_places(config.model, alone(training))})
     found = find_structure(config.model, alone(training), alone(unseen))
     return config.model_copy(update={"model": found.config})
 

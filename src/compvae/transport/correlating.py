@@ -35,7 +35,7 @@ def correct_shared_(network: Transport, wholes: Batch, seed: int) -> float:
 
     wholes: of the training data; those with one z stand together.
     """
-    if wholes.shared is None or not network.config.factors:
+    if wholes.shared is None or not network.config.factors or not isinstance(network.base, Base):
         return 1.0
     first = _pairs(wholes.shared)
     if not len(first):

@@ -245,7 +245,7 @@ def _round(base: Base, w: Tensor, counts: Tensor, context: Tensor, variance: Ten
         residual = w[rows] - design @ means
         parts = base.factorised(counts[rows])
         if together is None:
-            z, z_covariance = base.z_given(parts, residual[..., None], None)
+            z, z_covariance = parts.z_given(residual[..., None], None)
         else:
             z, z_covariance = together[0][rows], together[1][rows]
         gain = parts.inverse @ (parts.loadings / parts.noise[..., None]).mT  # (B, F, T)
@@ -287,7 +287,7 @@ def _z_of_all(base: Base, residual: Tensor, counts: Tensor, groups: Shared) -> t
     """Mean (N, Z) and covariance (N, Z, Z) of each whole's z, given all wholes that share it.  residual: (N, T)."""
     information, score = [], []
     for rows in _chunks(len(residual), residual.shape[1] * ((base.kinds + 1) * base.rank + base.factors + 1)):
-        found = base.messages(base.factorised(counts[rows]), residual[rows, :, None])
+        found = base.factorised(counts[rows]).messages(residual[rows, :, None])
         information.append(found[0])
         score.append(found[1])
     precision, total = torch.cat(information), torch.cat(score)

@@ -62,6 +62,10 @@ class LinearGaussian:
         """(I + L' D^-1 L)^-1, (B, F, F)."""
         return torch.cholesky_inverse(self.triangle)
 
+    def rows(self, rows: Tensor | slice) -> LinearGaussian:
+        """The terms of some of the wholes, each as often as it is named.  rows: (R,) int64."""
+        return LinearGaussian(self.loadings[rows], self.noises[rows], self.shared[rows], self.factor[rows])
+
     def spread(self) -> Tensor:
         """Standard deviation of each value of W, (B, T)."""
         own = self.loadings.square().sum(2) + self.noise + self.shared.square().sum(2)

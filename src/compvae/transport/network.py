@@ -10,6 +10,7 @@ A sum of squares: no bound, no encoder, nothing to balance.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -19,34 +20,20 @@ from compvae.context import context_size
 from compvae.noise import Noise, NormalSource
 from compvae.transport.base import Base
 from compvae.transport.config import TransportConfig
+from compvae.transport.convolution import ConvolutionField
 from compvae.transport.field import VelocityField, path_scale
-from compvae.transport.flow import EXACT_VALUES, apply, invert, log_determinant
+from compvae.transport.flow import EXACT_VALUES, Field, apply, invert, log_determinant
+from compvae.transport.given import CountedGiven, Given, PlacedGiven
 from compvae.transport.link import Link, within
+from compvae.transport.placed import PlacedBase
 
-__all__ = ["DEQUANTISED", "Given", "Transport", "row_weights"]
+__all__ = ["DEQUANTISED", "Transport", "row_weights"]
 
 DEQUANTISED = 0.15  # standard deviation of the noise on whole numbers: what is drawn within 1/2 is put back
 BEYOND = 0.3  # width of an atom on a limit, in units of the spread: it is drawn from an interval beyond the limit
+MAP_NUMBERS = 2**16  # values of wholes that go through convolutions at once
+BASE_SHARE = 0.2  # of the steps, for a base that is fitted by likelihood
 SLACK = 1.25  # how far draws may go, over the farthest of the data, in units of the spread
-
-
-class Given:
-    """What is known of each whole beside x: n, K, context.
-
-    counts: (B, C).  sizes: (B, 1).  context: (B, E), zeros where unknown.
-    """
-
-    def __init__(self, parts: Parts, context: Tensor | None, covariates: int, dtype: torch.dtype) -> None:
-        self.counts = parts.counts.to(dtype)
-        self.sizes = self.counts.sum(1, keepdim=True)
-        if context is None:
-            context = self.counts.new_zeros(len(self.counts), covariates)
-        self.context = context.to(dtype)
-
-    def condition(self) -> Tensor:
-        """What the field is told, (B, 2 C + 1 + E): bounded however many parts there are."""
-        share = self.counts / self.sizes
-        return torch.cat([share, share.sqrt() / 2, self.sizes.rsqrt(), self.context], 1)
 
 
 class Transport(nn.Module):
@@ -59,8 +46,15 @@ class Transport(nn.Module):
         self.config = config
         values, kinds, told = math.prod(config.shape), config.parts.n_kinds, context_size(config.context)
         self.link = Link(config.link, values, config.extensive)
-        self.base = Base(kinds, values, config.rank, config.factors, told)
-        self.field = VelocityField(values, 2 * kinds + 1 + told, config.width, config.depth)
+        self.base: Base | PlacedBase
+        self.field: VelocityField | ConvolutionField
+        if config.places is None:
+            self.base = Base(kinds, values, config.rank, config.factors, told)
+            self.field = VelocityField(values, 2 * kinds + 1 + told, config.width, config.depth)
+        else:
+            self.base = PlacedBase(config, told)
+            condition = config.places.hidden + 3 * self.base.channels + 1 + told
+            self.field = ConvolutionField(config.shape, condition, config.width, config.depth)
         self.register_buffer("reach", torch.full((), 10.0))
 
     @property
@@ -70,17 +64,19 @@ class Transport(nn.Module):
 
     def given(self, parts: Parts, context: Tensor | None, dtype: torch.dtype = torch.float64) -> Given:
         """What is known of wholes."""
-        return Given(parts, context, context_size(self.config.context), dtype)
+        told = context_size(self.config.context)
+        if isinstance(self.base, PlacedBase):
+            return PlacedGiven(self.base, parts.padded(), context, told, dtype)
+        return CountedGiven(self.base, parts, context, told, dtype)
 
     # -- from W to x and back ------------------------------------------------------------------------------------
 
     def wholes(self, deviation: Tensor, given: Given) -> Tensor:
         """x, float32 (B, *shape), of W - E W.  deviation: (B, T), in the base's units."""
-        spread = self.base.spread(given.counts, given.context)
-        u = (deviation / spread).to(self.field.last.weight.dtype)
-        u = apply(self.field, u, self._embedded(given), self.config.steps)
+        spread = given.spread
+        u = self._through(apply, deviation / spread, given)
         reach = self.reach.to(spread.dtype)
-        w = self.base.mean(given.counts, given.context) + spread * u.to(spread.dtype).clamp(-reach, reach)
+        w = given.mean + spread * u.to(spread.dtype).clamp(-reach, reach)
         x = self.link.inverse(w * self._unit(given), given.sizes)
         if self.config.integers:
             x = x.round()
@@ -89,14 +85,13 @@ class Transport(nn.Module):
 
     def deviations(self, x: Tensor, given: Given) -> Tensor:
         """W - E W, float64 (B, T), of x: the map solved backwards.  x: (B, *shape)."""
-        u = self._standardised(x, given)
-        u = invert(self.field, u.to(self.field.last.weight.dtype), self._embedded(given), self.config.steps)
-        return u.to(given.counts.dtype) * self.base.spread(given.counts, given.context)
+        u = self._through(invert, self._standardised(x, given), given)
+        return u.to(given.counts.dtype) * given.spread
 
     def draw(self, parts: Parts, context: Tensor | None, source: NormalSource, z: Tensor | None = None) -> Tensor:
         """One whole for each row, float32 (B, *shape).  context: (B, E).  z: (B, Z), drawn where not given."""
         given = self.given(parts, context)
-        return self.wholes(self.base.draw(given.counts, given.context, source, z), given)
+        return self.wholes(given.draw(source, z), given)
 
     def log_prob(self, batch: Batch) -> Tensor:
         """ln p(x | parts, context), nats float64 (B,); wholes with one z together, split equally over them.
@@ -105,11 +100,10 @@ class Transport(nn.Module):
         """
         given = self.given(batch.parts, batch.context)
         x = batch.x.flatten(1).to(given.counts.dtype)
-        dtype, embedded = self.field.last.weight.dtype, self._embedded(given)
-        u = invert(self.field, self._standardised(x, given).to(dtype), embedded, self.config.steps)
-        _, slope = log_determinant(self.field, u, embedded, self.config.steps)
-        spread = self.base.spread(given.counts, given.context)
-        density = self.base.log_prob(u.to(spread.dtype) * spread, given.counts, given.context, batch.shared)
+        u = self._through(invert, self._standardised(x, given), given)
+        slope = self._through(lambda *map_: log_determinant(*map_)[1], u, given)
+        spread = given.spread
+        density = given.log_prob(u.to(spread.dtype) * spread, batch.shared)
         units = self.link.log_slope(x, given.sizes) - self._unit(given).log()
         total = density - slope.to(spread.dtype) + units.sum(1)
         if self.config.integers:
@@ -120,14 +114,14 @@ class Transport(nn.Module):
     def whitened_square(self, batch: Batch) -> float:
         """Mean |u|^2 / T of wholes taken back to the base, u white under it: 1 where base and map are right."""
         given = self.given(batch.parts, batch.context)
-        square = self.base.square(self.deviations(batch.x, given), given.counts, given.context)
+        square = given.gaussian.square(self.deviations(batch.x, given))
         return float(square.mean()) / batch.x[0].numel()
 
     def _standardised(self, x: Tensor, given: Given) -> Tensor:
         """(W - E W) / spread of x, (B, T); what lies on a limit is put into the middle of its interval beyond it."""
         x = x.flatten(1).to(given.counts.dtype)
         w = self.link(x, given.sizes) / self._unit(given)
-        u: Tensor = (w - self.base.mean(given.counts, given.context)) / self.base.spread(given.counts, given.context)
+        u: Tensor = (w - given.mean) / given.spread
         return u + self._beyond(x) * (BEYOND / 2)
 
     def _beyond(self, x: Tensor) -> Tensor:
@@ -146,24 +140,51 @@ class Transport(nn.Module):
         return scale if self.config.extensive else scale / given.sizes
 
     def _embedded(self, given: Given) -> Tensor:
+        """Of each different composition, (D, ..)."""
         return self.field.embed(given.condition().to(self.field.last.weight.dtype))
+
+    def _through(self, function: Callable[[Field, Tensor, Tensor, int], Tensor], u: Tensor, given: Given) -> Tensor:
+        """What a function of the map gives for u, (B, T); convolutions a few rows at a time, for the cache."""
+        u, embedded, rows = u.to(self.field.last.weight.dtype), self._embedded(given), given.rows
+        size = len(u) if self.config.places is None else max(1, MAP_NUMBERS // u.shape[1])
+        pieces = [
+            function(self.field, u[start : start + size], embedded[rows[start : start + size]], self.config.steps)
+            for start in range(0, len(u), size)
+        ]
+        return torch.cat(pieces)
 
     # -- training ------------------------------------------------------------------------------------------------
 
     def matching_loss(self, batch: Batch, noise: Noise) -> Tensor:
         """The mean squared error of the velocity at one time for each whole, weighted, (B,); weights have mean 1."""
-        given = self.given(batch.parts, batch.context, batch.x.dtype)
         x = batch.x.flatten(1)
         with torch.no_grad():
-            spread = self.base.spread(given.counts, given.context)
-            first = self.base.draw(given.counts, given.context, noise) / spread
+            given = self.given(batch.parts, batch.context, batch.x.dtype)
+            first = given.draw(noise) / given.spread
             last = self._blurred(x, given, noise)
             time = noise.uniform("time", 1).to(x.dtype)
             between = torch.lerp(first, last, time)
-        said: Tensor = self.field(between, time, self._embedded(given))
+        said: Tensor = self.field(between, time, self._embedded(given)[given.rows])
         known = (2 * time - 1) / path_scale(time).square() * between
         weight = row_weights(batch.parts).to(x.dtype)
         return (said - (last - first - known)).square().mean(1) * weight / weight.mean()
+
+    def base_steps(self, steps: int) -> int:
+        """How many of the first steps fit the base by likelihood; none where that has a closed form."""
+        return 0 if self.config.places is None else int(BASE_SHARE * steps)
+
+    def base_loss(self, batch: Batch) -> Tensor:
+        """- ln p(W) a value, jointly and of each value alone, (B,).
+
+        Alone: of wholes with many values and few factors, the joint density hardly says where the few have their mean.
+        """
+        given = self.given(batch.parts, batch.context, batch.x.dtype)
+        x = batch.x.flatten(1)
+        deviation = self.link(x, given.sizes) / self._unit(given) - given.mean
+        spread = given.spread
+        alone = (spread.log() + (deviation / spread).square() / 2).mean(1)
+        loss: Tensor = alone - given.log_prob(deviation, batch.shared) / x.shape[1]
+        return loss
 
     def _blurred(self, x: Tensor, given: Given, noise: Noise) -> Tensor:
         """Wholes as the map sees them in training, (B, T): integers and limits as intervals, and a floor of noise."""

@@ -17,11 +17,11 @@ from torch.nn.functional import softplus
 
 from compvae.batch import PaddedParts
 from compvae.noise import NormalSource
-from compvae.transport.config import PlacesConfig
-from compvae.transport.gaussian import LinearGaussian, Terms
+from compvae.transport.config import TransportConfig
+from compvae.transport.gaussian import LinearGaussian
 from compvae.transport.part_network import PartNetwork, space_of
 
-__all__ = ["PartTerms", "PlacedBase"]
+__all__ = ["DrawnNoise", "PartTerms", "PlacedBase"]
 
 BENDS = 4  # of the learned link
 LEAST = 0.01  # standard deviation of a value, in units of scale
@@ -40,8 +40,9 @@ class LearnedLink(nn.Module):
 
     def forward(self, total: Tensor) -> tuple[Tensor, Tensor]:
         """g and its slope, as total is."""
-        value, steep = softplus(self.slope) * total, softplus(self.slope)
-        for height, rate, centre in zip(softplus(self.height), softplus(self.rate), self.centre, strict=True):
+        slope, heights, rates = (softplus(each).to(total.dtype) for each in (self.slope, self.height, self.rate))
+        value, steep = slope * total, slope
+        for height, rate, centre in zip(heights, rates, self.centre.to(total.dtype), strict=True):
             bent = torch.tanh(rate * total + centre)
             value = value + height * (bent - torch.tanh(centre))
             steep = steep + height * rate * (1 - bent.square())
@@ -63,30 +64,38 @@ class PartTerms:
     hidden: Tensor
 
 
+@dataclass(frozen=True)
+class DrawnNoise:
+    """White noise of a draw of W.  factors: (B, F).  rest: (B, T).  z: (B, Z)."""
+
+    factors: Tensor
+    rest: Tensor
+    z: Tensor
+
+    def rows(self, rows: slice) -> DrawnNoise:
+        """Of some of the wholes."""
+        return DrawnNoise(self.factors[rows], self.rest[rows], self.z[rows])
+
+
 class PlacedBase(nn.Module):
     """W given the composition, in units of ``scale``, (T,)."""
 
     scale: Tensor
 
-    def __init__(
-        self, places: PlacesConfig, shape: tuple[int, ...], kinds: int, rank: int, factors: int, told: int, floor: float
-    ) -> None:
+    def __init__(self, config: TransportConfig, told: int) -> None:
+        """told: covariates of a whole."""
         super().__init__()
-        self.channels, space = space_of(shape)
-        self.rank, self.factors, self.floor = rank, factors, floor
-        self.network = PartNetwork(places, space, kinds, told)
-        self.heads = nn.Linear(places.hidden, self.channels * (2 + rank + factors))
+        assert config.places is not None
+        self.channels, space = space_of(config.shape)
+        self.rank, self.factors, self.floor = config.rank, config.factors, config.floor
+        self.network = PartNetwork(config.places, space, config.parts.n_kinds, told)
+        self.heads = nn.Linear(config.places.hidden, self.channels * (2 + self.rank + self.factors))
         self.link = LearnedLink()
         values = self.channels * len(self.network.grid)
         self.register_buffer("scale", torch.ones(values))
         self.whole_mean = nn.Parameter(torch.zeros(1 + told, values))
-        self.whole_loadings = nn.Parameter(0.01 * torch.randn(values, rank))
+        self.whole_loadings = nn.Parameter(0.01 * torch.randn(values, self.rank))
         self.whole_noise = nn.Parameter(torch.full((values,), -QUIET))
-
-    @property
-    def hidden(self) -> int:
-        """H: features of the part network."""
-        return self.heads.in_features
 
     def part_terms(self, parts: PaddedParts, context: Tensor) -> PartTerms:
         """context: (B, E), in the type that is computed in."""
@@ -107,8 +116,7 @@ class PlacedBase(nn.Module):
 
     def given(self, terms: PartTerms, context: Tensor) -> tuple[Tensor, LinearGaussian]:
         """E W, (B, T), and W - E W.  context: (B, E)."""
-        told = torch.cat([torch.ones_like(context[:, :1]) if context.shape[1] else context.new_ones(len(context), 1),
-                          context], 1)
+        told = torch.cat([context.new_ones(len(context), 1), context], 1)
         mean, slope = self.link(terms.mean + told @ self.whole_mean.to(context.dtype))
         loadings, noise = self.whole_loadings.to(context.dtype), softplus(self.whole_noise.to(context.dtype)).square()
         noise = noise + self.floor**2 * loadings.square().sum(1) + (LEAST / slope).square()
@@ -116,32 +124,27 @@ class PlacedBase(nn.Module):
         noises = torch.cat([terms.noises, noise[:, None]], 1)
         return mean, LinearGaussian(all_loadings.transpose(1, 2).flatten(2), noises, terms.shared, slope)
 
-    def draw_terms(self, gaussian: LinearGaussian, source: NormalSource, name: str, whole: bool) -> Tensor:
-        """Terms of the prior one by one, (B, G, T); ``whole``: the last one is that of the whole."""
-        rows, number, values = gaussian.noises.shape
-        dtype, parts = gaussian.noises.dtype, number - 1
-        own = [source.normal(name, parts, max(1, self.rank), dtype=dtype)[..., : self.rank]]
-        rest = [source.normal(f"{name}/rest", parts, values, dtype=dtype)]
-        if whole:
-            own.append(source.normal(f"{name}/whole", 1, max(1, self.rank), dtype=dtype)[..., : self.rank])
-            rest.append(source.normal(f"{name}/whole/rest", 1, values, dtype=dtype))
-        count = parts + whole
-        loadings = gaussian.loadings.view(rows, values, number, -1)[:, :, :count]
-        drawn = (loadings * torch.cat(own, 1)[:, None]).sum(3).mT
-        drawn = drawn + gaussian.noises[:, :count].sqrt() * torch.cat(rest, 1)
-        return drawn * gaussian.factor[:, None]
+    def draw_terms(self, loadings: Tensor, noises: Tensor, source: NormalSource, name: str) -> Tensor:
+        """Terms of the prior one by one, before the link's slope, (B, K, T).
 
-    def draw(self, gaussian: LinearGaussian, source: NormalSource, z: Tensor | None = None) -> Tensor:
-        """W - E W, (B, T).  z: (B, Z), drawn where it is not given."""
-        rows, number, values = gaussian.noises.shape
-        dtype = gaussian.noises.dtype
-        own = [source.normal("w", number - 1, max(1, self.rank), dtype=dtype)]
-        own.append(source.normal("w/whole", 1, max(1, self.rank), dtype=dtype))
-        factors = torch.cat(own, 1)[..., : self.rank].reshape(rows, -1, 1)
-        deviation = (gaussian.loadings @ factors)[..., 0]
-        deviation = deviation + gaussian.noise.sqrt() * source.normal("w/rest", values, dtype=dtype)
-        deviation = deviation * gaussian.factor
-        if self.factors:
-            z = source.normal("z", self.factors, dtype=dtype) if z is None else z
-            deviation = deviation + gaussian.of_z(z.to(dtype))
-        return deviation
+        loadings: (B, K, T, R).  noises: (B, K, T).
+        """
+        _, number, values = noises.shape
+        own = source.normal(name, number, max(1, self.rank), dtype=noises.dtype)[..., : self.rank]
+        rest = source.normal(f"{name}/rest", number, values, dtype=noises.dtype)
+        return (loadings @ own[..., None])[..., 0] + noises.sqrt() * rest
+
+    def noise_of(self, gaussian: LinearGaussian, source: NormalSource, z: Tensor | None) -> DrawnNoise:
+        """The numbers of a draw of W: factors belong to parts.  z: (B, Z), drawn where it is not given."""
+        _, number, values = gaussian.noises.shape
+        dtype, rank = gaussian.noises.dtype, max(1, self.rank)
+        own = [source.normal("w", number - 1, rank, dtype=dtype), source.normal("w/whole", 1, rank, dtype=dtype)]
+        z = source.normal("z", max(1, self.factors), dtype=dtype)[:, : self.factors] if z is None else z.to(dtype)
+        return DrawnNoise(
+            torch.cat(own, 1)[..., : self.rank].flatten(1), source.normal("w/rest", values, dtype=dtype), z
+        )
+
+    def deviation(self, gaussian: LinearGaussian, noise: DrawnNoise) -> Tensor:
+        """W - E W, (B, T)."""
+        own = (gaussian.loadings @ noise.factors[..., None])[..., 0] + gaussian.noise.sqrt() * noise.rest
+        return own * gaussian.factor + gaussian.of_z(noise.z)
