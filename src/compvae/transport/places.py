@@ -1,16 +1,15 @@
 """What data shows of attributes before anything is trained: which of them are places in x, and where.
 
-An attribute a is a place along an axis if wholes are explained better by the offset p - (alpha a + beta) of each value
-from each part, in bins, than by a cubic of a that is each value's own.  Both are least squares, summed over parts, on
-profiles of x along that axis; alpha and beta are those that explain most.
+An attribute a is a place along an axis if the offset p - (alpha a + beta) of each value from each part, in bins,
+explains nearly as much of wholes as a cubic of a that is each value's own, or more.  Both are least squares, summed
+over parts, on profiles of x along that axis, judged on wholes they were not fitted to.
 """
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from compvae.batch import Batch, PaddedParts
 from compvae.transport.config import TransportConfig
@@ -19,12 +18,13 @@ from compvae.transport.structure import limits_of
 
 __all__ = ["find_places"]
 
-WHOLES, POSITIONS = 1000, 48  # that are looked at
+WHOLES, POSITIONS, KINDS = 400, 32, 8  # that are looked at; more kinds than that are seen as one
 BINS, REACH = 24, 2.2  # of an offset
 SLOPES = tuple(sign * 0.05 * step for sign in (1, -1) for step in range(3, 26))  # alpha that are tried
-SHIFTS = tuple(0.1 * step for step in range(-6, 7))  # beta
-STANDARD = 0.02  # of what there is to explain, by which another alpha, beta must beat 1, 0
+CENTRED = 0.15  # beta that is none
+STANDARD = 0.05  # of what there is to explain, by which another alpha must beat 1
 RIDGE = 1e-3
+LEAST, NEARLY = 0.005, 0.75  # of variance, and of what a cubic for each value explains, that offsets must explain
 
 
 @torch.no_grad()
@@ -49,14 +49,14 @@ def find_places(plain: TransportConfig, training: Batch) -> TransportConfig:
 
 
 def _profiles(x: Tensor, axes: int) -> list[tuple[Tensor, Tensor]]:
-    """Along each axis: where values are, (P,), and what deviates there from the mean of all wholes, (N, P).
+    """Along each axis: where values are, (P,), and how each channel there deviates from its mean, (N, P, channels).
 
     x: (N, channels, *space).
     """
     found = []
     for axis in range(axes):
-        others = tuple(k for k in range(1, x.ndim) if k != axis + 2)
-        profile = x.mean(others)
+        others = tuple(k for k in range(2, x.ndim) if k != axis + 2)
+        profile = (x.mean(others) if others else x).mT
         keep = torch.linspace(0, profile.shape[1] - 1, min(POSITIONS, profile.shape[1])).round().long()
         position = grid_of((profile.shape[1],))[:, 0].double()
         found.append((position[keep], (profile - profile.mean(0))[:, keep]))
@@ -65,46 +65,69 @@ def _profiles(x: Tensor, axes: int) -> list[tuple[Tensor, Tensor]]:
 
 def _axis_of(profiles: list[tuple[Tensor, Tensor]], parts: PaddedParts, column: int) -> tuple[int | None, float, float]:
     """The axis along which an attribute is a place, alpha and beta; None where it is no place."""
-    best: tuple[float, int | None, float, float] = (0.0, None, 1.0, 0.0)
+    best: tuple[float, int | None, float, float] = (LEAST, None, 1.0, 0.0)
     for axis, (position, profile) in enumerate(profiles):
         if len(position) < 4:
             continue
-        standard = _by_offset(position, profile, parts, column, 1.0, 0.0)
-        explained, alpha, beta = standard, 1.0, 0.0
-        for slope in SLOPES:
-            for shift in SHIFTS:
-                tried = _by_offset(position, profile, parts, column, slope, shift)
-                if tried > max(explained, standard + STANDARD):
-                    explained, alpha, beta = tried, slope, shift
-        by_value = _by_value(profile, parts, column)
-        if explained > max(best[0], by_value):
-            best = (explained, axis, alpha, beta)
+        alpha, beta = _stretch_and_shift(position, profile, parts, column)
+        without = _by_value(profile, parts, column, degree=0)
+        gain = _explained(_binned(position, parts, column, alpha, beta), profile.flatten(0, 1)) - without
+        if gain > max(best[0], NEARLY * (_by_value(profile, parts, column, degree=3) - without)):
+            best = (gain, axis, alpha, beta)
     return best[1], best[2], best[3]
 
 
-def _by_offset(position: Tensor, profile: Tensor, parts: PaddedParts, column: int, alpha: float, beta: float) -> float:
-    """Share of variance that bins of the offset explain, each kind with bins of its own."""
+def _stretch_and_shift(position: Tensor, profile: Tensor, parts: PaddedParts, column: int) -> tuple[float, float]:
+    """alpha that explains most, 1 unless another explains clearly more, and beta: where along the offset parts act."""
+
+    def explained(alpha: float) -> float:
+        return _explained(_binned(position, parts, column, alpha, 0.0), profile.flatten(0, 1))
+
+    best = max([(explained(1.0) + STANDARD, 1.0), *((explained(alpha), alpha) for alpha in SLOPES)])[1]
+    design = _binned(position, parts, column, best, 0.0)
+    effect = _least_squares(design - design.mean(0), profile.flatten(0, 1)).view(-1, BINS, profile.shape[2])
+    weight = (effect - effect.median(1, keepdim=True).values).square().sum((0, 2))
+    centre = REACH * (2 * torch.arange(BINS) + 1) / BINS - REACH
+    shift = float((weight * centre).sum() / weight.sum().clamp(min=1e-300))
+    return best, shift if abs(shift) > CENTRED else 0.0
+
+
+def _binned(position: Tensor, parts: PaddedParts, column: int, alpha: float, beta: float) -> Tensor:
+    """How many parts of each kind have each offset from each value, (N P, kinds bins)."""
     place = alpha * parts.features[..., column].double() + beta
     offset = position[None, None] - place[..., None]  # (N, K, P)
-    bins = ((offset + REACH) / (2 * REACH) * BINS).long().clamp(0, BINS - 1)
-    rows, width = profile.numel(), BINS
-    design = profile.new_zeros(*profile.shape, width)
-    design.scatter_add_(2, bins.transpose(1, 2), parts.mask[:, None].expand(-1, len(position), -1).double())
-    return _explained(design.view(rows, width), profile.reshape(rows, 1))
+    kinds, kind = _kinds(parts)
+    bins = ((offset + REACH) / (2 * REACH) * BINS).long().clamp(0, BINS - 1) + BINS * kind[..., None]
+    design = position.new_zeros(len(place), len(position), kinds * BINS)
+    design.scatter_add_(2, bins.mT, parts.mask[:, None].expand(-1, len(position), -1).double())
+    return design.flatten(0, 1)
 
 
-def _by_value(profile: Tensor, parts: PaddedParts, column: int) -> float:
-    """Share of variance that a cubic of the attribute explains, one for each value."""
+def _by_value(profile: Tensor, parts: PaddedParts, column: int, degree: int) -> float:
+    """Share of variance that a polynomial of the attribute explains, one for each kind and value; 0: the kind alone."""
     a = parts.features[..., column].double()
-    powers = torch.stack([a**k for k in range(4)], -1) * parts.mask[..., None]
-    return _explained(powers.sum(1), profile)
+    kinds, kind = _kinds(parts)
+    own = one_hot(kind, kinds) * parts.mask[..., None]  # (N, K, kinds)
+    powers = torch.stack([a**k for k in range(degree + 1)], -1)
+    return _explained(torch.einsum("nkc,nkp->ncp", own.double(), powers).flatten(1), profile.flatten(1))
+
+
+def _kinds(parts: PaddedParts) -> tuple[int, Tensor]:
+    """How many kinds are told apart, and that of each part, (N, K)."""
+    return (parts.n_kinds, parts.kind) if parts.n_kinds <= KINDS else (1, torch.zeros_like(parts.kind))
 
 
 def _explained(design: Tensor, target: Tensor) -> float:
-    """R^2 of least squares, less what as many noise regressors would explain.  design: (N, P).  target: (N, M)."""
+    """R^2 of least squares on the second half, fitted to the first.  design: (N, P).  target: (N, M)."""
     design, target = design - design.mean(0), target - target.mean(0)
+    half = len(design) // 2
+    left = target[half:] - design[half:] @ _least_squares(design[:half], target[:half])
+    return 1 - float(left.square().sum() / target[half:].square().sum().clamp(min=1e-300))
+
+
+def _least_squares(design: Tensor, target: Tensor) -> Tensor:
+    """(P, M).  design: (N, P).  target: (N, M)."""
     square = design.T @ design
     square = square + RIDGE * square.diagonal().mean() * torch.eye(len(square), dtype=square.dtype)
-    product = design.T @ target
-    gained = float((product * torch.linalg.solve(square, product)).sum() / target.square().sum().clamp(min=1e-300))
-    return gained - math.sqrt(design.shape[1] / len(design)) * 0.01
+    solved: Tensor = torch.linalg.solve(square, design.T @ target)
+    return solved
