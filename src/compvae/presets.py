@@ -189,16 +189,16 @@ def _transport(problem: Source) -> TransportConfig:
 def _placed_transport(problem: Source) -> TransportConfig:
     """An invertible model of parts with continuous attributes; which of them are places is found when a run begins
     (transport/places.py)."""
-    features, image = problem.schema.n_features, len(problem.shape) > 1
+    features = problem.schema.n_features
     return TransportConfig(
         parts=problem.schema,
         context=problem.context,
         shape=problem.shape,
         rank=4,
         factors=2 if problem.rows_together > 1 else 0,
-        width=64 if image else 48,
-        depth=4 if image else 5,
-        steps=8,
+        width=80,
+        depth=4,
+        steps=6,
         places=PlacesConfig(axes=(None,) * features, stretch=(1.0,) * features, shift=(0.0,) * features),
     )
 

@@ -25,7 +25,7 @@ __all__ = ["YARDSTICKS_SHARE", "RunnerUp", "held_out_wholes", "judge"]
 
 YARDSTICKS_SHARE = 0.15  # of a run's budget, for fitting yardsticks and scoring everything
 FLOW_SHARE = 0.6  # of that, for the flow on the counts
-JUDGED = 400  # held-out wholes
+JUDGED, JUDGED_PLACED = 400, 250  # held-out wholes; draws of parts with places take longer
 SEED = 1 << 43  # added to the seed of a run
 
 Say = Callable[[str], None]
@@ -41,7 +41,8 @@ class RunnerUp:
 
 def held_out_wholes(source: Source, seed: int) -> Batch:
     """The wholes that a verdict is made of, each once: one that comes twice would make errors look small."""
-    return source.draw_held_out(Noise(seed + SEED, JUDGED)).different()
+    wholes = JUDGED if source.schema.countable else JUDGED_PLACED
+    return source.draw_held_out(Noise(seed + SEED, wholes)).different()
 
 
 def judge(
