@@ -155,7 +155,8 @@ def test_with_offsets_alone_a_part_does_the_same_wherever_it_is() -> None:
     places = PlacesConfig(axes=(0, None), stretch=(1.0, 1.0), shift=(0.0, 0.0), hidden=8, absolute=False)
     network = random_model((11,), places=dict(places))  # values 0.2 apart: places 1 unit apart in their own units
     terms = [placed(network, parts_of([{**A, "place": place}])).terms for place in (4.0, 6.0)]
-    torch.testing.assert_close(terms[0].mean[:, :-2], terms[1].mean[:, 2:], rtol=1e-9, atol=1e-9)
+    near = 1e-6  # where values are is known to float32
+    torch.testing.assert_close(terms[0].mean[:, :-2], terms[1].mean[:, 2:], rtol=near, atol=near)
 
 
 # -- the map ---------------------------------------------------------------------------------------------------------
@@ -315,7 +316,7 @@ import torch
 from compvae.parts import Continuous, PartsSchema
 from compvae.problems import Problem, register
 
-ROW = torch.linspace(-1, 1, 8)
+ROW = torch.linspace(-1, 1, 4)
 
 
 @register
@@ -325,8 +326,8 @@ class Spots(Problem):
     specific_names: ClassVar[tuple[str, ...]] = ("height",)
     extensive: ClassVar[bool] = True
     max_parts: ClassVar[int] = 3
-    schema = PartsSchema(attributes=(Continuous(name="x", low=-1.0, high=1.0), Continuous(name="y", low=-1.0, high=1.0)))
-    shape = (1, 8, 8)
+    schema = PartsSchema(attributes=tuple(Continuous(name=name, low=-1.0, high=1.0) for name in "xy"))
+    shape = (1, 4, 4)
 
     def draw_specifics(self, parts, noise):
         return 1 + 0.2 * noise.normal("height", parts.kind.shape[1], 1)
@@ -334,7 +335,7 @@ class Spots(Problem):
     def combine(self, parts, specifics, factors=None):
         column, row = parts.features[..., None].unbind(2)
         away = ((ROW - column) ** 2)[:, :, None] + ((ROW - row) ** 2)[..., None]
-        each = specifics[..., None] * torch.exp(-away / 0.1) * parts.mask[..., None, None]
+        each = specifics[..., None] * torch.exp(-away / 0.3) * parts.mask[..., None, None]
         return each.sum(1, keepdim=True)
 '''
 SHORT: dict[str, Any] = {"steps": 12, "batch": 16, "threads": 1, "checkpoint_every": 4, "check_every": 6}

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMS", "AddedText", "AsJson", "ContextText", "DataFile", "Imported", "ModelName", "MovedText", "MovedToText",
-    "NoSeed", "Noise", "OutFile", "PartsText", "RemovedText", "Seed", "ShowProgress", "context_of", "import_modules", "load_model", "parts_json",
-    "parts_of", "tell",
+    "NoSeed", "Noise", "OutFile", "PartsText", "RemovedText", "Seed", "ShowProgress", "context_of", "import_modules",
+    "load_model", "parts_json", "parts_of", "tell",
 ]  # fmt: skip
 
 FORMS = "name:count,..., JSON, or a .csv or .json file"

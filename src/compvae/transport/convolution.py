@@ -12,7 +12,6 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.func import jvp
 from torch.nn.functional import silu
 
 from compvae.transport.field import WAVES
@@ -22,7 +21,7 @@ __all__ = ["ConvolutionField"]
 
 DILATIONS = (1, 2, 4)  # in turn
 BLOCKS = {1: 4, 2: 2}  # values of a block along each axis, by axes
-FEWEST = 8  # blocks along an axis; with fewer, values stay on their own
+FEWEST = 4  # blocks along an axis; with fewer, values stay on their own
 
 
 class ConvolutionField(nn.Module):
@@ -70,12 +69,14 @@ class ConvolutionField(nn.Module):
 
     def with_jacobian(self, u: Tensor, time: Tensor, embedded: Tensor) -> tuple[Tensor, Tensor]:
         """What the network says, (B, T), and its derivative by u, (B, T, T), arguments as in forward."""
-        columns = [
-            jvp(lambda v: self(v, time, embedded), (u,), (direction.expand_as(u),))[1]
-            for direction in torch.eye(u.shape[1], dtype=u.dtype)
-        ]
-        said: Tensor = self(u, time, embedded)
-        return said, torch.stack(columns, -1)
+        with torch.enable_grad():
+            point = u.detach().requires_grad_()
+            said: Tensor = self(point, time, embedded.detach())
+            rows = [
+                torch.autograd.grad(said, point, value.expand_as(said), retain_graph=True)[0]
+                for value in torch.eye(u.shape[1], dtype=u.dtype)
+            ]
+        return said.detach(), torch.stack(rows, 1)
 
     def _folded(self, value: Tensor) -> Tensor:
         """(B, N, S) -> (B, N', *blocks): values of a block become features."""

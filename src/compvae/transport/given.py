@@ -119,7 +119,7 @@ class PlacedGiven(Given):
         self.terms = PartTerms(*(value.to(dtype) for value in vars(terms).values()))
         self._mean, self._gaussian = base.given(self.terms, told)
         self._spread = self._gaussian.spread()
-        self._told = torch.cat([self.sizes[first].rsqrt(), told], 1)
+        self._told = told
 
     @property
     def rows(self) -> Tensor:
@@ -154,7 +154,7 @@ class PlacedGiven(Given):
         return (slice(start, start + size) for start in range(0, len(self._rows), size))
 
     def condition(self) -> Tensor:
-        """Features of the parts at each place, moments of W there, 1 / sqrt(K) and context, (D, N, S)."""
+        """Features of the parts at each place, moments of W there, and context, (D, N, S)."""
         rows, channels = len(self._mean), self.base.channels
         moments = (self._mean, self._spread.log(), self._gaussian.factor)
         local = [value.view(rows, channels, -1) for value in moments]

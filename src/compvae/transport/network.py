@@ -53,7 +53,7 @@ class Transport(nn.Module):
             self.field = VelocityField(values, 2 * kinds + 1 + told, config.width, config.depth)
         else:
             self.base = PlacedBase(config, told)
-            condition = config.places.hidden + 3 * self.base.channels + 1 + told
+            condition = config.places.hidden + 3 * self.base.channels + told
             self.field = ConvolutionField(config.shape, condition, config.width, config.depth)
         self.register_buffer("reach", torch.full((), 10.0))
 

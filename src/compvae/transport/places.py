@@ -19,7 +19,7 @@ from compvae.transport.structure import limits_of
 __all__ = ["find_places"]
 
 WHOLES, POSITIONS, KINDS = 400, 32, 8  # that are looked at; more kinds than that are seen as one
-BINS, REACH = 24, 2.2  # of an offset
+BINS = 24  # of an offset
 SLOPES = tuple(sign * 0.05 * step for sign in (1, -1) for step in range(3, 26))  # alpha that are tried
 CENTRED = 0.15  # beta that is none
 STANDARD = 0.05  # of what there is to explain, by which another alpha must beat 1
@@ -42,7 +42,7 @@ def find_places(plain: TransportConfig, training: Batch) -> TransportConfig:
             "axes": axes,
             "stretch": tuple(alpha for _, alpha, _ in found),
             "shift": tuple(beta for _, _, beta in found),
-            "absolute": set(axes) != set(range(len(space))),
+            "absolute": not set(range(len(space))) <= set(axes),
         }
     )
     return plain.with_changes(lower=lower, upper=upper, integers=integers, places=dict(places))
@@ -87,7 +87,7 @@ def _stretch_and_shift(position: Tensor, profile: Tensor, parts: PaddedParts, co
     design = _binned(position, parts, column, best, 0.0)
     effect = _least_squares(design - design.mean(0), profile.flatten(0, 1)).view(-1, BINS, profile.shape[2])
     weight = (effect - effect.median(1, keepdim=True).values).square().sum((0, 2))
-    centre = REACH * (2 * torch.arange(BINS) + 1) / BINS - REACH
+    centre = (1 + abs(best)) * ((2 * torch.arange(BINS) + 1) / BINS - 1)
     shift = float((weight * centre).sum() / weight.sum().clamp(min=1e-300))
     return best, shift if abs(shift) > CENTRED else 0.0
 
@@ -95,9 +95,9 @@ def _stretch_and_shift(position: Tensor, profile: Tensor, parts: PaddedParts, co
 def _binned(position: Tensor, parts: PaddedParts, column: int, alpha: float, beta: float) -> Tensor:
     """How many parts of each kind have each offset from each value, (N P, kinds bins)."""
     place = alpha * parts.features[..., column].double() + beta
-    offset = position[None, None] - place[..., None]  # (N, K, P)
+    offset = (position[None, None] - place[..., None]) / (1 + abs(alpha))  # (N, K, P), in [-1, 1] where beta is 0
     kinds, kind = _kinds(parts)
-    bins = ((offset + REACH) / (2 * REACH) * BINS).long().clamp(0, BINS - 1) + BINS * kind[..., None]
+    bins = ((offset + 1) / 2 * BINS).long().clamp(0, BINS - 1) + BINS * kind[..., None]
     design = position.new_zeros(len(place), len(position), kinds * BINS)
     design.scatter_add_(2, bins.mT, parts.mask[:, None].expand(-1, len(position), -1).double())
     return design.flatten(0, 1)
