@@ -196,7 +196,7 @@ def _placed_transport(problem: Source) -> TransportConfig:
         shape=problem.shape,
         rank=4,
         factors=2 if problem.rows_together > 1 else 0,
-        width=80,
+        width=64,
         depth=4,
         steps=6,
         places=PlacesConfig(axes=(None,) * features, stretch=(1.0,) * features, shift=(0.0,) * features),

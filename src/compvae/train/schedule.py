@@ -50,7 +50,7 @@ RECIPES: dict[tuple[str, str], Recipe] = {
     ("places", "small"): Recipe(steps=3000, batch=64, rate=1e-2),
 }
 TRANSPORT = Recipe(style="flat", steps=15_000, rate=2e-3, clip=10.0)
-PLACED_TRANSPORT = Recipe(style="flat", steps=5000, batch=64, rate=2.5e-3, clip=10.0)
+PLACED_TRANSPORT = Recipe(style="flat", steps=5000, batch=32, rate=2e-3, clip=10.0)
 
 
 def recipe_for(family: str, preset: str) -> Recipe:

@@ -129,7 +129,7 @@ def climbed(model: Network, batch: Batch, noise: Noise, kl_weight: float = 1.0, 
     fits_base: the negative loss of its base in place of that.
     """
     if isinstance(model, Transport):
-        loss = model.base_loss(batch) if fits_base else model.matching_loss(batch, noise)
+        loss = model.base_loss(batch, noise) if fits_base else model.matching_loss(batch, noise)
         return Bound(torch.zeros_like(loss), torch.zeros_like(loss), -loss)
     return elbo(model, batch, noise, kl_weight)
 

@@ -16,7 +16,7 @@ from compvae.batch import PaddedParts, Parts, Shared
 from compvae.noise import NormalSource
 from compvae.transport.base import Base
 from compvae.transport.gaussian import LinearGaussian
-from compvae.transport.placed import PartTerms, PlacedBase
+from compvae.transport.placed import EVERYWHERE, PartTerms, PlacedBase
 
 __all__ = ["CountedGiven", "Given", "PlacedGiven"]
 
@@ -108,16 +108,18 @@ class PlacedGiven(Given):
     """Parts one by one.  What is the same for neighbouring wholes, draws of one composition, is computed once."""
 
     def __init__(
-        self, base: PlacedBase, parts: PaddedParts, context: Tensor | None, covariates: int, dtype: torch.dtype
-    ) -> None:
+        self, base: PlacedBase, parts: PaddedParts, context: Tensor | None, covariates: int, dtype: torch.dtype,
+        at: Tensor | slice = EVERYWHERE,
+    ) -> None:  # fmt: skip
+        """at: places that are looked at, (S',) int64; all, but for the fit of the base."""
         super().__init__(parts, context, covariates, dtype)
         self.base, first = base, _different(parts, self.context)
         self._rows = first.cumsum(0) - 1
         own = base.heads.weight.dtype
         told = self.context[first]
-        terms = base.part_terms(parts.rows(first.nonzero()[:, 0]), told.to(own))
+        terms = base.part_terms(parts.rows(first.nonzero()[:, 0]), told.to(own), at)
         self.terms = PartTerms(*(value.to(dtype) for value in vars(terms).values()))
-        self._mean, self._gaussian = base.given(self.terms, told)
+        self._mean, self._gaussian = base.given(self.terms, told, at)
         self._spread = self._gaussian.spread()
         self._told = told
 

@@ -33,6 +33,7 @@ DEQUANTISED = 0.15  # standard deviation of the noise on whole numbers: what is 
 BEYOND = 0.3  # width of an atom on a limit, in units of the spread: it is drawn from an interval beyond the limit
 MAP_NUMBERS = 2**16  # values of wholes that go through convolutions at once
 BASE_SHARE = 0.2  # of the steps, for a base that is fitted by likelihood
+FITTED_PLACES = 256  # of wholes, that a step of that fit looks at
 SLACK = 1.25  # how far draws may go, over the farthest of the data, in units of the spread
 
 
@@ -173,17 +174,20 @@ class Transport(nn.Module):
         """How many of the first steps fit the base by likelihood; none where that has a closed form."""
         return 0 if self.config.places is None else int(BASE_SHARE * steps)
 
-    def base_loss(self, batch: Batch) -> Tensor:
-        """- ln p(W) a value, jointly and of each value alone, (B,).
+    def base_loss(self, batch: Batch, noise: Noise) -> Tensor:
+        """- ln p(W) a value, jointly and of each value alone, (B,); of large wholes at some places, others each time.
 
         Alone: of wholes with many values and few factors, the joint density hardly says where the few have their mean.
         """
-        given = self.given(batch.parts, batch.context, batch.x.dtype)
-        x = batch.x.flatten(1)
-        deviation = self.link(x, given.sizes) / self._unit(given) - given.mean
-        spread = given.spread
+        base, x = self.base, batch.x.flatten(1)
+        assert isinstance(base, PlacedBase)
+        at = noise.permutation("places", x.shape[1] // base.channels)[:FITTED_PLACES].sort().values
+        told = context_size(self.config.context)
+        given = PlacedGiven(base, batch.parts.padded(), batch.context, told, x.dtype, at)
+        w = base.values_at(self.link(x, given.sizes) / self._unit(given), at)
+        deviation, spread = w - given.mean, given.spread
         alone = (spread.log() + (deviation / spread).square() / 2).mean(1)
-        loss: Tensor = alone - given.log_prob(deviation, batch.shared) / x.shape[1]
+        loss: Tensor = alone - given.log_prob(deviation, batch.shared) / w.shape[1]
         return loss
 
     def _blurred(self, x: Tensor, given: Given, noise: Noise) -> Tensor:

@@ -19,7 +19,7 @@ from compvae.transport.config import PlacesConfig
 
 __all__ = ["PartNetwork", "grid_of", "space_of"]
 
-WAVES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of an offset, in half turns
+SLOWEST, WAVES = 0.5, 5  # half turns of the slowest wave of an offset; each has twice the frequency of the one before
 REACHES = (0.03, 0.1, 0.3, 1.0)  # over which a part's influence may fade
 MOST_LISTED = 256  # values along a line that have a number each of their own
 
@@ -36,36 +36,40 @@ def grid_of(space: tuple[int, ...]) -> Tensor:
 
 
 class PartNetwork(nn.Module):
-    """h of each part at each place, (M, S, H)."""
+    """h of each part at each place, (M, S, H), or at some of them."""
 
     grid: Tensor
+    lines: list[Tensor]
+    indices: list[Tensor]
 
     def __init__(self, places: PlacesConfig, space: tuple[int, ...], kinds: int, told: int) -> None:
         """told: covariates of a whole."""
         super().__init__()
         self.axes, self.absolute, self.kinds, width = places.axes, places.absolute, kinds, places.hidden
         self.register_buffer("grid", grid_of(space), persistent=False)
+        self.lines = [grid_of((size,))[:, 0] for size in space]  # places along each axis
+        self.indices = list(torch.stack(torch.meshgrid(*(torch.arange(n) for n in space), indexing="ij")).flatten(1))
         placed = [k for k, axis in enumerate(self.axes) if axis is not None]
         self.alpha = nn.Parameter(torch.tensor([places.stretch[k] for k in placed]))
         self.beta = nn.Parameter(torch.tensor([places.shift[k] for k in placed]))
-        number = len(placed) * (1 + 2 * len(WAVES)) + (2 * len(REACHES) if placed else 0)
-        self.offsets = nn.Linear(number, width)
-        self.positions = nn.Linear(2 * len(space) * len(WAVES), width) if self.absolute else None
+        self.along = nn.ModuleList(nn.Linear(1 + 2 * WAVES, width) for _ in placed)
+        self.away = nn.Linear(2 * len(REACHES), width)
+        self.positions = nn.Linear(2 * len(space) * WAVES, width) if self.absolute else None
         listed = self.absolute and len(space) == 1 and len(self.grid) <= MOST_LISTED
         self.listed = nn.Parameter(torch.zeros(len(self.grid), width)) if listed else None
         self.own = nn.Linear(kinds + len(self._own(torch.zeros(1, len(self.axes)))[0]) + told, 2 * width)
         self.inner = nn.Linear(width, width)
 
-    def forward(self, kind: Tensor, features: Tensor, context: Tensor) -> Tensor:
-        """kind: (M,).  features: (M, F).  context: (M, E) -> (M, S, H)."""
+    def forward(self, kind: Tensor, features: Tensor, context: Tensor, at: Tensor | slice) -> Tensor:
+        """kind: (M,).  features: (M, F).  context: (M, E).  at: which places, (S',) int64 -> (M, S', H)."""
         dtype = self.inner.weight.dtype
         own = self.own(torch.cat([one_hot(kind, self.kinds).to(dtype), self._own(features), context], 1))
         gain, bias = own[:, None].chunk(2, -1)
-        seen = self.offsets(self._offsets(features)) if len(self.alpha) else self.offsets.bias
+        seen = self._seen(features, at) if len(self.alpha) else self.away.bias
         if self.positions is not None:
-            seen = seen + self.positions(self._waves(self.grid.to(dtype)).flatten(1))
+            seen = seen + self.positions(self._waves(self.grid[at].to(dtype)).flatten(1))
         if self.listed is not None:
-            seen = seen + self.listed
+            seen = seen + self.listed[at]
         hidden: Tensor = silu(self.inner(silu((1 + gain) * seen + bias)))
         return hidden
 
@@ -75,17 +79,27 @@ class PartNetwork(nn.Module):
             return features
         return features[:, [k for k, axis in enumerate(self.axes) if axis is None]]
 
-    def _offsets(self, features: Tensor) -> Tensor:
-        """Of each value from each part, with what fades along them, (M, S, N)."""
+    def _seen(self, features: Tensor, at: Tensor | slice) -> Tensor:
+        """What a part shows at each value: of its offsets along each axis, and of its distance, (M, S', H)."""
+        total, square = features.new_zeros(()), features.new_zeros(())
         columns = [k for k, axis in enumerate(self.axes) if axis is not None]
-        along = self.grid.to(features.dtype)[:, [axis for axis in self.axes if axis is not None]]
-        away = along - (self.alpha * features[:, columns] + self.beta)[:, None]  # (M, S, places)
-        distance = (away.square().sum(-1, keepdim=True) + 1e-8).sqrt()
-        reach = distance / torch.tensor(REACHES, dtype=distance.dtype)
-        return torch.cat([away, self._waves(away).flatten(2), (-reach).exp(), reach.asinh() / 4], -1)
+        for layer, column, alpha, beta in zip(self.along, columns, self.alpha, self.beta, strict=True):
+            axis = self.axes[column]
+            assert axis is not None
+            line, index = self.lines[axis].to(features.dtype), self.indices[axis][at]
+            away = line - (alpha * features[:, column] + beta)[:, None]  # (M, places along the axis)
+            told: Tensor = layer(torch.cat([away[..., None], self._waves(away)], -1))
+            total, square = total + told[:, index], square + away.square()[:, index]
+        reach = (square + 1e-8).sqrt()[..., None] / torch.tensor(REACHES, dtype=features.dtype)
+        seen: Tensor = total + self.away(torch.cat([(-reach).exp(), reach.log1p() / 4], -1))
+        return seen
 
     @staticmethod
     def _waves(value: Tensor) -> Tensor:
-        """value: (.., N) -> (.., N, waves)."""
-        angle = math.pi * value[..., None] * torch.tensor(WAVES, dtype=value.dtype)
-        return torch.cat([angle.sin(), angle.cos()], -1)
+        """value: (.., ) -> (.., 2 waves), by doubling angles."""
+        angle = SLOWEST * math.pi * value
+        sine, cosine, found = angle.sin(), angle.cos(), []
+        for _ in range(WAVES):
+            found += [sine, cosine]
+            sine, cosine = 2 * sine * cosine, 2 * cosine.square() - 1
+        return torch.stack(found, -1)

@@ -21,10 +21,11 @@ from compvae.transport.config import TransportConfig
 from compvae.transport.gaussian import LinearGaussian
 from compvae.transport.part_network import PartNetwork, space_of
 
-__all__ = ["DrawnNoise", "PartTerms", "PlacedBase"]
+__all__ = ["EVERYWHERE", "DrawnNoise", "PartTerms", "PlacedBase"]
 
 BENDS = 4  # of the learned link
 LEAST = 0.01  # standard deviation of a value, in units of scale
+EVERYWHERE = slice(None)  # at all places
 QUIET = 4.0  # softplus(-QUIET): standard deviation of a part's own noise before training
 
 
@@ -97,10 +98,11 @@ class PlacedBase(nn.Module):
         self.whole_loadings = nn.Parameter(0.01 * torch.randn(values, self.rank))
         self.whole_noise = nn.Parameter(torch.full((values,), -QUIET))
 
-    def part_terms(self, parts: PaddedParts, context: Tensor) -> PartTerms:
-        """context: (B, E), in the type that is computed in."""
+    def part_terms(self, parts: PaddedParts, context: Tensor, at: Tensor | slice = EVERYWHERE) -> PartTerms:
+        """context: (B, E), in the type that is computed in.  at: places that are looked at, (S',) int64."""
         rows, places = parts.mask.nonzero(as_tuple=True)
-        hidden = self.network(parts.kind[rows, places], parts.features[rows, places].to(context.dtype), context[rows])
+        features = parts.features[rows, places].to(context.dtype)
+        hidden = self.network(parts.kind[rows, places], features, context[rows], at)
         said = self.heads(hidden).unflatten(-1, (self.channels, -1)).transpose(1, 2).flatten(1, 2)  # (M, T, 2 + R + Z)
         mean, own, loadings, shared = said.split([1, 1, self.rank, self.factors], -1)
         noise = softplus(own[..., 0] - QUIET).square() + self.floor**2 * loadings.square().sum(-1)
@@ -114,11 +116,19 @@ class PlacedBase(nn.Module):
 
         return PartTerms(added(mean[..., 0]), each(loadings), each(noise), added(shared), added(hidden).mT)
 
-    def given(self, terms: PartTerms, context: Tensor) -> tuple[Tensor, LinearGaussian]:
-        """E W, (B, T), and W - E W.  context: (B, E)."""
+    def values_at(self, value: Tensor, at: Tensor | slice) -> Tensor:
+        """The values at some places, (.., T').  value: (.., T).  at: (S',) int64."""
+        found: Tensor = value.unflatten(-1, (self.channels, -1))[..., at]
+        return found.flatten(-2)
+
+    def given(
+        self, terms: PartTerms, context: Tensor, at: Tensor | slice = EVERYWHERE
+    ) -> tuple[Tensor, LinearGaussian]:
+        """E W, (B, T), and W - E W.  context: (B, E).  at: the places of the terms."""
         told = torch.cat([context.new_ones(len(context), 1), context], 1)
-        mean, slope = self.link(terms.mean + told @ self.whole_mean.to(context.dtype))
-        loadings, noise = self.whole_loadings.to(context.dtype), softplus(self.whole_noise.to(context.dtype)).square()
+        mean, slope = self.link(terms.mean + told @ self.values_at(self.whole_mean, at).to(context.dtype))
+        loadings = self.values_at(self.whole_loadings.T, at).T.to(context.dtype)
+        noise = softplus(self.values_at(self.whole_noise, at).to(context.dtype)).square()
         noise = noise + self.floor**2 * loadings.square().sum(1) + (LEAST / slope).square()
         all_loadings = torch.cat([terms.loadings, loadings.expand(len(mean), 1, -1, -1)], 1)
         noises = torch.cat([terms.noises, noise[:, None]], 1)
