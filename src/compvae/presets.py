@@ -25,9 +25,10 @@ from compvae.errors import ConfigError
 from compvae.problems.source import Source
 from compvae.transport.config import AnyModelConfig, PlacesConfig, TransportConfig
 
-__all__ = ["AUTO", "PRESETS", "default_preset", "family", "first_of", "preset", "presets_of", "structured_preset"]
+__all__ = ["AUTO", "FIRST", "PRESETS", "default_preset", "family", "preset", "presets_of", "structured_preset"]
 
 AUTO = "auto"  # the preset that is chosen among all that suit
+FIRST = "transport"  # what a choice starts from: the invertible model
 
 
 def _shaped_for(problem: Source) -> dict[str, Any]:
@@ -212,11 +213,6 @@ def presets_of(problem: Source) -> dict[str, Callable[[Source], AnyModelConfig]]
 def default_preset(problem: Source) -> str:
     """The preset where none is named: that of a built-in problem, else a choice by what was held out."""
     return "small" if problem.name in PRESETS else AUTO
-
-
-def first_of(problem: Source) -> str:
-    """The preset that a choice starts from: the invertible model."""
-    return "transport"
 
 
 def structured_preset(problem: Source, name: str) -> ModelConfig:

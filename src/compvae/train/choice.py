@@ -106,10 +106,10 @@ def choose(config: RunConfig, source: Source, seconds: float | None, say: Say, g
         wholes = max(1, min(JUDGED_PLACED, PLACED_NUMBERS // math.prod(source.shape)))
     unseen = source.draw_held_out(Noise(config.seed + UNSEEN, wholes, 2)).different()
     names = [name for name in presets.presets_of(source) if name != "paper"]
-    if math.prod(source.shape) > WIDE and presets.first_of(source) in names:
-        names = [presets.first_of(source)]
+    if math.prod(source.shape) > WIDE:
+        names = [presets.FIRST]
     found: list[_Trial] = []
-    for name in sorted(names, key=lambda name: name != presets.first_of(source)):
+    for name in sorted(names, key=lambda name: name != presets.FIRST):
         recipe = recipe_for(presets.family(source), name).model_copy(update=given)
         candidate = config.model_copy(update={"preset": name, "model": presets.preset(source, name), "recipe": recipe})
         if isinstance(candidate.model, TransportConfig):

@@ -39,16 +39,16 @@ class PartNetwork(nn.Module):
     """h of each part at each place, (M, S, H), or at some of them."""
 
     grid: Tensor
-    lines: list[Tensor]
-    indices: list[Tensor]
+    indices: Tensor
 
     def __init__(self, places: PlacesConfig, space: tuple[int, ...], kinds: int, told: int) -> None:
         """told: covariates of a whole."""
         super().__init__()
         self.axes, self.absolute, self.kinds, width = places.axes, places.absolute, kinds, places.hidden
         self.register_buffer("grid", grid_of(space), persistent=False)
-        self.lines = [grid_of((size,))[:, 0] for size in space]  # places along each axis
-        self.indices = list(torch.stack(torch.meshgrid(*(torch.arange(n) for n in space), indexing="ij")).flatten(1))
+        along = torch.meshgrid(*(torch.arange(size) for size in space), indexing="ij")
+        self.register_buffer("indices", torch.stack(along).flatten(1), persistent=False)  # of places along each axis
+        self.space = space
         placed = [k for k, axis in enumerate(self.axes) if axis is not None]
         self.alpha = nn.Parameter(torch.tensor([places.stretch[k] for k in placed]))
         self.beta = nn.Parameter(torch.tensor([places.shift[k] for k in placed]))
@@ -86,7 +86,7 @@ class PartNetwork(nn.Module):
         for layer, column, alpha, beta in zip(self.along, columns, self.alpha, self.beta, strict=True):
             axis = self.axes[column]
             assert axis is not None
-            line, index = self.lines[axis].to(features.dtype), self.indices[axis][at]
+            line, index = grid_of((self.space[axis],))[:, 0].to(features), self.indices[axis][at]
             away = line - (alpha * features[:, column] + beta)[:, None]  # (M, places along the axis)
             told: Tensor = layer(torch.cat([away[..., None], self._waves(away)], -1))
             total, square = total + told[:, index], square + away.square()[:, index]
