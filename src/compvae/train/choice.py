@@ -38,7 +38,6 @@ __all__ = ["Choice", "Tried", "choose", "with_structure"]
 SHARE = 0.06  # of the budget, for each candidate
 UNSEEN = 1 << 38  # added to the seed of a run: wholes that the structure is found on
 JUDGED, STRUCTURED_ON = 300, 1024  # unseen wholes
-JUDGED_PLACED, PLACED_NUMBERS = 100, 2**16  # where parts have places, whose draws take longer; values of x of them all
 STRUCTURED_BY = 8192  # training wholes at most: several bases are fitted to them
 WIDE = 4096  # values of x, beyond which structured presets, which linearise each of them, do not end in their share
 STEPS_SHARE = 20  # a run of so many steps tries each candidate for one
@@ -101,13 +100,10 @@ def choose(config: RunConfig, source: Source, seconds: float | None, say: Say, g
 
     seconds: budget of the run, None where its steps are given.  given: fields of recipes that the caller set.
     """
-    wholes = JUDGED
-    if not source.schema.countable:
-        wholes = max(1, min(JUDGED_PLACED, PLACED_NUMBERS // math.prod(source.shape)))
-    unseen = source.draw_held_out(Noise(config.seed + UNSEEN, wholes, 2)).different()
+    unseen = source.draw_held_out(Noise(config.seed + UNSEEN, JUDGED, 2)).different()
     names = [name for name in presets.presets_of(source) if name != "paper"]
-    if math.prod(source.shape) > WIDE:
-        names = [presets.FIRST]
+    if math.prod(source.shape) > WIDE or not source.schema.countable:
+        names = [presets.FIRST]  # continuous attributes: its rival was 10 to 1000 times farther from every truth
     found: list[_Trial] = []
     for name in sorted(names, key=lambda name: name != presets.FIRST):
         recipe = recipe_for(presets.family(source), name).model_copy(update=given)

@@ -24,6 +24,7 @@ from compvae.transport.part_network import PartNetwork, space_of
 __all__ = ["EVERYWHERE", "DrawnNoise", "PartTerms", "PlacedBase"]
 
 BENDS = 4  # of the learned link
+FASTER = 10.0  # a few numbers for all values learn as fast as many weights do together
 LEAST = 0.01  # standard deviation of a value, in units of scale
 EVERYWHERE = slice(None)  # at all places
 QUIET = 4.0  # softplus(-QUIET): standard deviation of a part's own noise before training
@@ -34,16 +35,17 @@ class LearnedLink(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.slope = nn.Parameter(torch.tensor(0.5))
-        self.height = nn.Parameter(torch.full((BENDS,), -1.0))
-        self.rate = nn.Parameter(torch.linspace(-1.0, 1.0, BENDS))
-        self.centre = nn.Parameter(torch.linspace(-1.0, 0.0, BENDS))
+        self.slope = nn.Parameter(torch.tensor(0.5) / FASTER)
+        self.height = nn.Parameter(torch.full((BENDS,), -1.0) / FASTER)
+        self.rate = nn.Parameter(torch.linspace(-1.0, 1.0, BENDS) / FASTER)
+        self.centre = nn.Parameter(torch.linspace(-1.0, 0.0, BENDS) / FASTER)
 
     def forward(self, total: Tensor) -> tuple[Tensor, Tensor]:
         """g and its slope, as total is."""
-        slope, heights, rates = (softplus(each).to(total.dtype) for each in (self.slope, self.height, self.rate))
+        own = [FASTER * each.to(total.dtype) for each in (self.slope, self.height, self.rate, self.centre)]
+        slope, heights, rates = (softplus(each) for each in own[:3])
         value, steep = slope * total, slope
-        for height, rate, centre in zip(heights, rates, self.centre.to(total.dtype), strict=True):
+        for height, rate, centre in zip(heights, rates, own[3], strict=True):
             bent = torch.tanh(rate * total + centre)
             value = value + height * (bent - torch.tanh(centre))
             steep = steep + height * rate * (1 - bent.square())

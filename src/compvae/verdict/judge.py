@@ -27,7 +27,7 @@ __all__ = ["YARDSTICKS_SHARE", "RunnerUp", "held_out_wholes", "judge"]
 YARDSTICKS_SHARE = 0.15  # of a run's budget, for fitting yardsticks and scoring everything
 FLOW_SHARE = 0.6  # of that, for the flow on the counts
 JUDGED = 400  # held-out wholes
-JUDGED_PLACED, PLACED_NUMBERS = 250, 2**16  # where parts have places, whose draws take longer; values of x of them all
+JUDGED_PLACED, PLACED_NUMBERS = 250, 2**15  # where parts have places, whose draws take longer; values of x of them all
 SEED = 1 << 43  # added to the seed of a run
 
 Say = Callable[[str], None]
