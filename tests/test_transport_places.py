@@ -159,6 +159,14 @@ def test_with_offsets_alone_a_part_does_the_same_wherever_it_is() -> None:
     torch.testing.assert_close(terms[0].mean[:, :-2], terms[1].mean[:, 2:], rtol=near, atol=near)
 
 
+def test_attributes_that_are_no_place_enter_as_they_are(tmp_path: Path) -> None:
+    places = PlacesConfig(axes=(None, None), stretch=(1.0, 1.0), shift=(0.0, 0.0), hidden=8)
+    model = Model(random_model(places=dict(places)).float())
+    x = model.sample([A, B], n=3, seed=1)
+    assert (x != model.sample([{**A, "strength": 0.9}, B], n=3, seed=1)).any()
+    np.testing.assert_array_equal(Model.load(model.save(tmp_path / "model")).sample([A, B], n=3, seed=1), x)
+
+
 # -- the map ---------------------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,7 @@
 """What a part does to each value of a whole: a network of its kind, its attributes, and where the value is.
 
-    h_it = network( gain_i * (U features(p_t - (alpha a_i + beta)) + P_t) + bias_i ),   gain, bias of (kind, a, context)
+    h_it = network( gain_i * (sum_k U_k waves(o_itk) + V fading(|o_it|) + P_t) + bias_i )
+    o_itk = p_t - (alpha_k a_ik + beta_k),   gain, bias: linear in kind, attributes that are no place, and context
 
 p_t: where value t is, [-1, 1] along each axis of x.  An attribute a that is a place along an axis enters by its offset
 from each value, so that a part acts where it is; alpha and beta are learned.  With offsets alone, a part does the same
