@@ -191,6 +191,12 @@ def _placed_transport(problem: Source) -> TransportConfig:
     """An invertible model of parts with continuous attributes; which of them are places is found when a run begins
     (transport/places.py)."""
     features = problem.schema.n_features
+    places = PlacesConfig(
+        axes=(None,) * features,
+        stretch=(1.0,) * features,
+        shift=(0.0,) * features,
+        share=0.25 if len(problem.shape) == 1 else 0.6,  # steps of the map take five times as long over images
+    )
     return TransportConfig(
         parts=problem.schema,
         context=problem.context,
@@ -200,7 +206,7 @@ def _placed_transport(problem: Source) -> TransportConfig:
         width=64,
         depth=4,
         steps=6,
-        places=PlacesConfig(axes=(None,) * features, stretch=(1.0,) * features, shift=(0.0,) * features),
+        places=places,
     )
 
 

@@ -22,6 +22,7 @@ class PlacesConfig(BaseModel):
     axes: of each continuous attribute, the axis of x along which it is a place, None where it is no place.
     stretch, shift: where that is to begin with, position = stretch * attribute + shift, both scaled to [-1, 1].
     absolute: a part may act otherwise in one place than in another.  hidden: width of the network of a part.
+    share: of the steps, the first ones, that fit the base.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
@@ -31,6 +32,7 @@ class PlacesConfig(BaseModel):
     shift: tuple[float, ...]
     absolute: bool = True
     hidden: Annotated[int, Field(ge=1, le=4096)] = 48
+    share: Annotated[float, Field(ge=0, lt=1)] = 0.25
 
 
 class TransportConfig(BaseModel):

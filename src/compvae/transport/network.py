@@ -32,7 +32,6 @@ __all__ = ["DEQUANTISED", "Transport", "row_weights"]
 DEQUANTISED = 0.15  # standard deviation of the noise on whole numbers: what is drawn within 1/2 is put back
 BEYOND = 0.3  # width of an atom on a limit, in units of the spread: it is drawn from an interval beyond the limit
 MAP_NUMBERS = 2**16  # values of wholes that go through convolutions at once
-BASE_SHARE = 0.2  # of the steps, for a base that is fitted by likelihood
 FITTED_PLACES = 256  # of wholes, that a step of that fit looks at
 SLACK = 1.25  # how far draws may go, over the farthest of the data, in units of the spread
 
@@ -172,7 +171,7 @@ class Transport(nn.Module):
 
     def base_steps(self, steps: int) -> int:
         """How many of the first steps fit the base by likelihood; none where that has a closed form."""
-        return 0 if self.config.places is None else int(BASE_SHARE * steps)
+        return 0 if self.config.places is None else int(self.config.places.share * steps)
 
     def base_loss(self, batch: Batch, noise: Noise) -> Tensor:
         """- ln p(W) a value, jointly and of each value alone, (B,); of large wholes at some places, others each time.
