@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import compvae
 import gallery
 from compvae.batch import Batch, collate
+from compvae.context import context_size
 from compvae.problems import Problem, get
 from compvae.transport.correlating import drawn_together
 from compvae.transport.network import Transport
@@ -62,7 +63,7 @@ def in_model(network: Transport, problem: Problem, one: Any, other: Any) -> floa
 
 def told(network: Transport) -> torch.Tensor | None:
     """No context: nothing is known of the day."""
-    covariates = network.base.spread_by.shape[0]
+    covariates = context_size(network.config.context)
     return torch.zeros(1, covariates) if covariates else None
 
 

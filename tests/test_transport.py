@@ -22,7 +22,7 @@ from compvae.transport.config import LinkName, TransportConfig
 from compvae.transport.correlating import correct_shared_, scale_shared_
 from compvae.transport.expectation import fit_base
 from compvae.transport.link import CURVES, Link
-from compvae.transport.network import Transport
+from compvae.transport.network import Transport, _times
 from compvae.transport.structure import Candidate, best_of, find_structure, undetermined_kinds
 
 KINDS, VALUES, RANK, FACTORS = 3, 4, 2, 2
@@ -86,7 +86,7 @@ def test_the_posterior_of_the_terms_and_of_z_is_dense_conditioning(size: int) ->
     for row in range(len(counts)):
         for kind in range(KINDS + 1):
             expected = own[row][kind] @ pull[row * VALUES : (row + 1) * VALUES]
-            torch.testing.assert_close(found.kinds[row, kind], expected, rtol=1e-8, atol=1e-10)
+            torch.testing.assert_close(found.each[row, kind], expected, rtol=1e-8, atol=1e-10)
 
 
 def test_the_log_density_is_that_of_the_dense_gaussian_jointly_where_z_is_shared() -> None:
@@ -118,17 +118,56 @@ def test_draws_have_the_moments_of_the_base_and_spread_by_context() -> None:
     )
 
 
+def test_what_is_unknown_of_the_context_is_shared() -> None:
+    """Two attributes, [known, value] each: the density is that with (sum n_c M_c) R added to the loading of z."""
+    base = Base(KINDS, VALUES, RANK, FACTORS, 4, flags=(0, 0, 2, 2)).double()
+    base.load_state_dict({**random_base(4).state_dict(), "drawn": normal(KINDS + 1, VALUES, 4, seed=8)})
+    base.spread_by.zero_()
+    counts = counts_of((2, 1, 0), (2, 1, 0), (2, 1, 0))
+    context = torch.tensor([[1, 0.3, 1, -0.5], [1, 0.3, 0, 0], [0, 0, 0, 0]]).double()
+    deviation = normal(3, VALUES, seed=3)
+    found, moments = base.log_prob(deviation, counts, context), base.posterior_mean(deviation, counts, context)
+    for row, columns in enumerate(([], [2, 3], [0, 1, 2, 3])):
+        own, loading = covariances(base, counts[row])
+        unknown = torch.einsum("c,cte->te", with_whole(counts)[row], base.drawn)[:, columns]
+        dense = MultivariateNormal(torch.zeros(VALUES).double(), sum(own) + loading @ loading.T + unknown @ unknown.T)
+        torch.testing.assert_close(found[row], dense.log_prob(deviation[row]), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(base.spread(counts, context)[row].square(), dense.variance, rtol=1e-9, atol=1e-9)
+        pull = torch.linalg.solve(dense.covariance_matrix, deviation[row])
+        torch.testing.assert_close(moments.z[row, FACTORS:][columns], unknown.T @ pull, rtol=1e-8, atol=1e-9)
+
+
+def test_the_spread_is_that_of_known_and_of_unknown_context() -> None:
+    """W = sum n_c (m_c + M_c a) + noise of 0.1 a part, a ~ N(0, 1) given for half of the wholes."""
+    rows = 6000
+    noise = Noise(12, rows)
+    counts = noise.integers("counts", 0, 3, KINDS).double() + counts_of((1, 0, 0))
+    effect, value = normal(KINDS, VALUES, seed=2), noise.normal("a", 1, dtype=torch.float64)
+    size = counts.sum(1, keepdim=True)
+    w = counts @ (1 + effect * 0) + (counts @ effect) * value
+    w = w + 0.1 * size.sqrt() * noise.normal("w", VALUES, dtype=torch.float64)
+    known = (noise.uniform("known", 1) < 0.5).double()
+    context = torch.cat([known, known * value], 1)
+    base = fit_base(Base(KINDS, VALUES, RANK, 1, 2, flags=(0, 0)), w, counts, context, None, 3, rows).double()
+    some = counts_of((2, 1, 1)).expand(2, -1)
+    found = base.spread(some, torch.tensor([[1.0, 0.5], [0.0, 0.0]]).double()) * base.scale
+    own = torch.full((VALUES,), 0.1 * 2.0).double()
+    assert (found[0] / own - 1).abs().max() < 0.25  # K = 4
+    truth = (own.square() + (some[0] @ effect).square()).sqrt()
+    assert (found[1] / truth - 1).abs().max() < 0.25
+
+
 def test_draws_of_the_posterior_add_up_to_w_and_have_its_means() -> None:
     base, rows = random_base(), 20_000
     counts, deviation = counts_of((2, 1, 0)).expand(rows, -1), normal(1, VALUES, seed=5).expand(rows, -1)
     terms = base.posterior(deviation, counts, counts[:, :0], None, Noise(2, rows))
-    summed = terms.kinds.sum(1) + base.of_z(counts, counts[:, :0], terms.z)
+    summed = terms.each.sum(1) + base.of_z(counts, counts[:, :0], terms.z)
     torch.testing.assert_close(summed, deviation, rtol=0.0, atol=1e-9)
     mean = base.posterior_mean(deviation[:1], counts[:1], counts[:1, :0])
-    spread = terms.kinds.std(0) / math.sqrt(rows)
-    assert ((terms.kinds.mean(0) - mean.kinds[0]).abs() <= 5 * spread + 1e-9).all()
+    spread = terms.each.std(0) / math.sqrt(rows)
+    assert ((terms.each.mean(0) - mean.each[0]).abs() <= 5 * spread + 1e-9).all()
     still = base.posterior(deviation[:1], counts[:1], counts[:1, :0], None, Still(1))
-    torch.testing.assert_close(still.kinds, mean.kinds, rtol=0.0, atol=1e-12)
+    torch.testing.assert_close(still.each, mean.each, rtol=0.0, atol=1e-12)
 
 
 def test_em_finds_what_parts_share_where_wholes_are_known_to_share_it() -> None:
@@ -225,6 +264,14 @@ def test_the_estimated_determinant_is_near_the_exact_one(monkeypatch: pytest.Mon
     assert abs(float(flow.log_determinant(network.field, u, embedded, 6)[1] - exact)) < 0.05
 
 
+def test_times_of_a_batch_are_uniform_and_evenly_spread() -> None:
+    times = torch.cat([_times(Noise(1, 64, step)) for step in range(400)], 1)  # (64, 400)
+    assert (times.mean(1) - 0.5).abs().max() < 5 / math.sqrt(12 * 400)  # of one row
+    gaps = times.sort(0).values.diff(dim=0)
+    assert float(gaps.max()) < 3 / 64
+    assert torch.equal(_times(Noise(1, torch.arange(32, 64), 5)), _times(Noise(1, 64, 5))[32:])  # of another process
+
+
 # -- the whole -------------------------------------------------------------------------------------------------------
 
 
@@ -274,7 +321,7 @@ def test_edits_that_change_nothing_give_x_back_and_removals_are_dense_conditioni
     base = network.base
     terms = base.posterior_mean(deviation, given_.counts, given_.context)
     after = network.given(CountedParts(counts_of((2, 1, 0)).expand(6, -1)), None)
-    kept = terms.kinds * torch.tensor([2 / 3, 1.0, 0.0, 1.0])[:, None]
+    kept = terms.each * torch.tensor([2 / 3, 1.0, 0.0, 1.0])[:, None]
     expected = network.wholes(kept.sum(1) + base.of_z(after.counts, after.context, terms.z), after)
     np.testing.assert_allclose(posterior.remove({"a": 1}).decode(), expected.numpy(), atol=1e-5)
 

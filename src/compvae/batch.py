@@ -19,7 +19,18 @@ from torch import Tensor
 from compvae.errors import DataError, PartsError
 from compvae.parts import Multiset, Part, PartsSchema
 
-__all__ = ["Batch", "CountedParts", "PaddedParts", "Parts", "Shared", "collate", "pad", "repeat", "unpad"]
+__all__ = [
+    "Batch",
+    "CountedParts",
+    "PaddedParts",
+    "Parts",
+    "Shared",
+    "collate",
+    "pad",
+    "pad_present",
+    "repeat",
+    "unpad",
+]
 
 
 @dataclass(frozen=True)
@@ -207,16 +218,24 @@ def collate(compositions: Sequence[Multiset], dtype: torch.dtype = torch.float32
 
 def pad(compositions: Sequence[Multiset], dtype: torch.dtype = torch.float32) -> PaddedParts:
     """Compositions as padded tensors, parts in the order in which they stand."""
-    schema, width = compositions[0].schema, max(m.size for m in compositions)
-    kind = torch.zeros(len(compositions), width, dtype=torch.int64)
-    features = torch.zeros(len(compositions), width, schema.n_features, dtype=dtype)
-    mask = torch.zeros(len(compositions), width, dtype=torch.bool)
-    for row, composition in enumerate(compositions):
-        parts = composition.listed()
-        kind[row, : len(parts)] = torch.tensor([part.kind for part in parts])
-        scaled = [[a.scaled(v) for a, v in zip(schema.continuous, part.features, strict=True)] for part in parts]
-        features[row, : len(parts)] = torch.tensor(scaled, dtype=dtype).view(len(parts), schema.n_features)
-        mask[row, : len(parts)] = True
+    return pad_present([composition.listed() for composition in compositions], compositions[0].schema, dtype)
+
+
+def pad_present(
+    rows: Sequence[Sequence[Part | None]], schema: PartsSchema, dtype: torch.dtype = torch.float32
+) -> PaddedParts:
+    """Lists of parts as padded tensors; the place of a part that is None stays, masked."""
+    width = max(len(parts) for parts in rows)
+    kind = torch.zeros(len(rows), width, dtype=torch.int64)
+    features = torch.zeros(len(rows), width, schema.n_features, dtype=dtype)
+    mask = torch.zeros(len(rows), width, dtype=torch.bool)
+    for row, parts in enumerate(rows):
+        there = [place for place, part in enumerate(parts) if part is not None]
+        present = [part for part in parts if part is not None]
+        scaled = [[a.scaled(v) for a, v in zip(schema.continuous, part.features, strict=True)] for part in present]
+        kind[row, there] = torch.tensor([part.kind for part in present], dtype=torch.int64)
+        features[row, there] = torch.tensor(scaled, dtype=dtype).view(len(present), schema.n_features)
+        mask[row, there] = True
     return PaddedParts(kind, features, mask, schema.n_kinds)
 
 

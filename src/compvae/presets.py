@@ -23,11 +23,12 @@ from compvae.config import (
 )
 from compvae.errors import ConfigError
 from compvae.problems.source import Source
-from compvae.transport.config import AnyModelConfig, TransportConfig
+from compvae.transport.config import AnyModelConfig, PlacesConfig, TransportConfig
 
-__all__ = ["AUTO", "PRESETS", "default_preset", "family", "first_of", "preset", "presets_of", "structured_preset"]
+__all__ = ["AUTO", "FIRST", "PRESETS", "default_preset", "family", "preset", "presets_of", "structured_preset"]
 
 AUTO = "auto"  # the preset that is chosen among all that suit
+FIRST = "transport"  # what a choice starts from: the invertible model
 
 
 def _shaped_for(problem: Source) -> dict[str, Any]:
@@ -189,20 +190,38 @@ def _transport(problem: Source) -> TransportConfig:
     )
 
 
+def _placed_transport(problem: Source) -> TransportConfig:
+    """An invertible model of parts with continuous attributes; which of them are places is found when a run begins
+    (transport/places.py)."""
+    features = problem.schema.n_features
+    places = PlacesConfig(
+        axes=(None,) * features,
+        stretch=(1.0,) * features,
+        shift=(0.0,) * features,
+        share=0.25 if len(problem.shape) == 1 else 0.6,  # steps of the map take five times as long over images
+    )
+    return TransportConfig(
+        parts=problem.schema,
+        context=problem.context,
+        shape=problem.shape,
+        rank=4,
+        factors=2 if problem.rows_together > 1 else 0,
+        width=64,
+        depth=4,
+        steps=6,
+        places=places,
+    )
+
+
 def presets_of(problem: Source) -> dict[str, Callable[[Source], AnyModelConfig]]:
     """The presets of a problem by their names."""
-    invertible = {"transport": _transport} if problem.schema.countable else {}
-    return {**{**PRESETS, **OWN_DATA}[family(problem)], **invertible}
+    invertible = _transport if problem.schema.countable else _placed_transport
+    return {**{**PRESETS, **OWN_DATA}[family(problem)], "transport": invertible}
 
 
 def default_preset(problem: Source) -> str:
     """The preset where none is named: that of a built-in problem, else a choice by what was held out."""
     return "small" if problem.name in PRESETS else AUTO
-
-
-def first_of(problem: Source) -> str:
-    """The preset that a choice starts from: the invertible model, where it suits."""
-    return "transport" if problem.schema.countable else "small"
 
 
 def structured_preset(problem: Source, name: str) -> ModelConfig:

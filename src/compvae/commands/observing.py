@@ -14,6 +14,8 @@ from compvae.commands.options import (
     ContextText,
     DataFile,
     ModelName,
+    MovedText,
+    MovedToText,
     OutFile,
     PartsText,
     RemovedText,
@@ -83,6 +85,8 @@ def edit(
     parts: PartsText,
     remove: RemovedText = None,
     add: AddedText = None,
+    move: MovedText = None,
+    to: MovedToText = None,
     n: Annotated[int | None, typer.Option("-n", min=1, help="Draws of each whole; without it the mean.")] = None,
     noise: Annotated[bool, typer.Option("--noise", help="With the observation noise; needs -n.")] = False,
     out: OutFile = None,
@@ -93,7 +97,8 @@ def edit(
     """Take parts away and put parts in: compvae edit sines --data x.npz --parts 3:2,7:1 --remove 7:1 --out y.npz
 
     The file holds the edited wholes x, one row each, with whole_id and, where -n is given, draw; parts and
-    parts_before (JSON text) and seed.  Added parts are drawn given what the parts share, which stays as it was.
+    parts_before (JSON text) and seed.  Added parts are drawn given what the parts share, which stays as it was.  Parts
+    that are moved (--move, --to: other values of their continuous attributes) keep what is hidden in them.
     """
     import numpy as np
 
@@ -101,7 +106,7 @@ def edit(
 
     loaded = load_model(model, out)
     ids, x, before = _observed(loaded, data, parts, context)
-    after = _edited(loaded, before, ids, remove, add)
+    after = _moved(loaded, _edited(loaded, before, ids, remove, add, move is None), ids, move, to)
     drawn = after.decode(n, seed, noise)
     beside = {"whole_id": np.array(ids)}
     if n is not None:
@@ -125,9 +130,23 @@ def _observed(model: Model, data: Path, parts: str, context: str | None) -> tupl
     return ids, x, model.infer(x, given, context_of(model, context))
 
 
-def _edited(model: Model, before: Composition, ids: list[str], remove: str | None, add: str | None) -> Composition:
+def _moved(model: Model, before: Composition, ids: list[str], move: str | None, to: str | None) -> Composition:
+    """With parts moved, where that was asked for."""
+    if move is None and to is None:
+        return before
+    if move is None or to is None:
+        raise ConfigError("--move and --to go together: the parts to move, and the same parts as they shall be")
+    return before.move(parts_of(model, move, "--move").rows(ids), parts_of(model, to, "--to").rows(ids))
+
+
+def _edited(
+    model: Model, before: Composition, ids: list[str], remove: str | None, add: str | None, needed: bool
+) -> Composition:
+    """With parts taken away and put in.  needed: nothing else is asked for."""
     if remove is None and add is None:
-        raise ConfigError("name the parts to take away by --remove, those to put in by --add, or both")
+        if not needed:
+            return before
+        raise ConfigError("name the parts to take away by --remove, those to put in by --add, those to move by --move")
     gone = None if remove is None else parts_of(model, remove, "--remove").rows(ids)
     new = None if add is None else parts_of(model, add, "--add").rows(ids)
     if gone is None:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from compvae.texts import Compositions
 
 __all__ = [
-    "FORMS", "AddedText", "AsJson", "ContextText", "DataFile", "Imported", "ModelName", "NoSeed", "Noise", "OutFile",
-    "PartsText", "RemovedText", "Seed", "ShowProgress", "context_of", "import_modules", "load_model", "parts_json",
-    "parts_of", "tell",
+    "FORMS", "AddedText", "AsJson", "ContextText", "DataFile", "Imported", "ModelName", "MovedText", "MovedToText",
+    "NoSeed", "Noise", "OutFile", "PartsText", "RemovedText", "Seed", "ShowProgress", "context_of", "import_modules",
+    "load_model", "parts_json", "parts_of", "tell",
 ]  # fmt: skip
 
 FORMS = "name:count,..., JSON, or a .csv or .json file"
@@ -40,6 +40,8 @@ ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="A shipped model
 PartsText = Annotated[str, typer.Option("--parts", help=f"The parts of a whole: {FORMS}.")]
 RemovedText = Annotated[str | None, typer.Option("--remove", help=f"Parts to take away: {FORMS}.")]
 AddedText = Annotated[str | None, typer.Option("--add", help=f"Parts to put in: {FORMS}.")]
+MovedText = Annotated[str | None, typer.Option("--move", help=f"Parts to give other attributes, by --to: {FORMS}.")]
+MovedToText = Annotated[str | None, typer.Option("--to", help="The parts of --move as they shall be, in their order.")]
 ContextText = Annotated[str | None, typer.Option("--context", help="covariate=value,...; others are unknown.")]
 DataFile = Annotated[Path, typer.Option("--data", help="Observed wholes: .npz (array x), .csv or .parquet.")]
 OutFile = Annotated[Path | None, typer.Option("--out", help="File to write: .npz, .csv or .parquet.")]

@@ -16,15 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compvae.batch import Batch, Parts, collate
+from compvae.batch import Batch, PaddedParts, Parts, collate, pad_present
 from compvae.checks import allocate, at_least_one
 from compvae.composing.editing import Group, Known
 from compvae.composing.history import History
 from compvae.composing.wholes import wholes_after
-from compvae.errors import DataError, PartsError
+from compvae.errors import ConfigError, DataError, PartsError
 from compvae.network import CompVAE, Network
 from compvae.noise import Noise, Still
 from compvae.parts import Multiset, PartsBatch
+from compvae.transport.network import Transport
 
 __all__ = ["Composition"]
 
@@ -105,6 +106,23 @@ class Composition:
             h.replace(gone, new[row], step, self._where("replace", row)) for row, (h, gone) in self._beside(rows)
         ]
         return Composition(self._observed, tuple(changed), step)
+
+    def move(self, parts: object, to: object) -> Composition:
+        """Give parts other continuous attributes, such as another place: their hidden values stay as they are.
+
+        Args:
+            parts: which, in any form of parts; one of n alike ones is any of them.
+            to: the same parts as they shall be, in the same order and of the same kinds.
+        """
+        network = self._observed.network
+        if not (isinstance(network, Transport) and network.config.places is not None):
+            raise ConfigError(
+                "move needs an invertible model of parts with continuous attributes (preset transport); use replace, "
+                "which draws hidden values anew"
+            )
+        step, rows, new = self._step + 1, self._rows(parts, "move"), self._rows(to, "move to")
+        moved = [h.move(old, new[row], self._where("move", row)) for row, (h, old) in self._beside(rows)]
+        return Composition(self._observed, tuple(moved), step)
 
     def part(self, index: int | Sequence[int], n: int | None = None, seed: int = 0, noise: bool = False) -> np.ndarray:
         """x of the part at this place of :attr:`parts`, alone, by the model: at the means, or n draws as in decode.
@@ -210,7 +228,11 @@ class Composition:
         network = self._observed.network
         if isinstance(network, CompVAE) and not network.posterior.of_sum:
             kept = _kept([row[origin] for row in rows], left)
-        return Group(tuple(stages), tuple(steps), kept, gone=not any(parts.runs for parts in left))
+        gone = not any(parts.runs for parts in left)
+        now = None
+        if isinstance(network, Transport) and network.config.places is not None:
+            now = _pad_now(self._histories, origin)
+        return Group(tuple(stages), tuple(steps), kept, gone, now)
 
 
 def _place(index: object, size: int) -> int:
@@ -218,6 +240,11 @@ def _place(index: object, size: int) -> int:
     if isinstance(index, bool) or not isinstance(index, int | np.integer) or not -size <= index < size:
         raise PartsError(f"part: there is no part {index!r}, the parts are 0 to {size - 1}")
     return int(index) % size
+
+
+def _pad_now(histories: Sequence[History], origin: int) -> PaddedParts:
+    """What became of the parts that one step brought, those that went masked."""
+    return pad_present([history.places_of(origin) for history in histories], histories[0].schema)
 
 
 def _kept(first: Sequence[Multiset], left: Sequence[Multiset]) -> Tensor:

@@ -38,6 +38,7 @@ class Group:
     stages: the parts at first and after each removal, one view each, rows as in the batch.
     steps: number of the edit that led to each stage, which its noise hangs on; as many as stages.
     kept: which of the first stage's parts are left at the end, (B, K) bool, where q is over the parts.
+    now: the first stage's parts as they are now, those that went masked, where parts can be moved.
     gone: nothing of it is left in any whole.
     """
 
@@ -45,11 +46,13 @@ class Group:
     steps: tuple[int, ...]
     kept: Tensor | None = None
     gone: bool = False
+    now: PaddedParts | None = None
 
     def rows(self, rows: Tensor) -> Group:
         """The group in some of the wholes.  rows: (R,) int64."""
         kept = None if self.kept is None else self.kept[rows]
-        return Group(tuple(stage.rows(rows) for stage in self.stages), self.steps, kept, self.gone)
+        now = None if self.now is None else self.now.rows(rows)
+        return Group(tuple(stage.rows(rows) for stage in self.stages), self.steps, kept, self.gone, now)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from compvae.network import Network
 from compvae.noise import Noise
 from compvae.transport.editing import edited_wholes
 from compvae.transport.network import Transport
+from compvae.transport.placed_editing import PlacedGroup, edited_placed_wholes
 
 __all__ = ["wholes_after"]
 
@@ -42,9 +43,19 @@ def wholes_after(
         given = network.given(batch.parts, batch.context)
         deviation = kept_or_found(known, key, lambda: network.deviations(batch.x, given))
         shared = None if batch.shared is None else batch.shared.repeated(draws)
+        observed = replace(batch.rows(rows), shared=shared)
+        if network.config.places is not None:
+            placed = [_placed(group) for group in groups]
+            return edited_placed_wholes(network, observed, deviation[rows], placed, now, noise)
         stages = [(group.stages, group.steps) for group in groups]
-        return edited_wholes(network, replace(batch.rows(rows), shared=shared), deviation[rows], stages, now, noise)
+        return edited_wholes(network, observed, deviation[rows], stages, now, noise)
     latent = redrawn(network, batch, noise, draws, known, key)
     after = edited(network, latent, groups, now, noise)
     x = after.x.mean
     return x + held_noise(network, batch.x[rows], latent, groups, after, noise) if noisy else x
+
+
+def _placed(group: Group) -> PlacedGroup:
+    """A group as an invertible model with a term for each part takes it."""
+    assert group.now is not None
+    return PlacedGroup(group.stages[0].padded(), group.now, group.steps[0])

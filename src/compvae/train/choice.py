@@ -28,6 +28,7 @@ from compvae.train.loop import Trainer
 from compvae.train.schedule import recipe_for
 from compvae.train.settings import RunConfig
 from compvae.transport.config import TransportConfig
+from compvae.transport.places import find_places
 from compvae.transport.starting import alone, fitted_rows
 from compvae.transport.structure import find_structure
 from compvae.verdict.judge import RunnerUp, held_out_wholes
@@ -71,6 +72,8 @@ def with_structure(config: RunConfig, source: Source) -> RunConfig:
     rows = min(STRUCTURED_BY, fitted_rows(source.shape))
     training = source.draw(source.max_parts, Noise(config.seed + UNSEEN, rows))
     unseen = source.draw_held_out(Noise(config.seed + UNSEEN, STRUCTURED_ON, 1))
+    if config.model.places is not None:
+        return config.model_copy(update={"model": find_places(config.model, alone(training))})
     found = find_structure(config.model, alone(training), alone(unseen))
     return config.model_copy(update={"model": found.config})
 
@@ -101,10 +104,10 @@ def choose(config: RunConfig, source: Source, seconds: float | None, say: Say, g
     """
     unseen = source.draw_held_out(Noise(config.seed + UNSEEN, JUDGED, 2)).different()
     names = [name for name in presets.presets_of(source) if name != "paper"]
-    if math.prod(source.shape) > WIDE and presets.first_of(source) in names:
-        names = [presets.first_of(source)]
+    if math.prod(source.shape) > WIDE or not source.schema.countable:
+        names = [presets.FIRST]  # small for continuous attributes was 15 to 1000 times farther off on heat and balls
     found: list[_Trial] = []
-    for name in sorted(names, key=lambda name: name != presets.first_of(source)):
+    for name in sorted(names, key=lambda name: name != presets.FIRST):
         recipe = recipe_for(presets.family(source), name).model_copy(update=given)
         candidate = config.model_copy(update={"preset": name, "model": presets.preset(source, name), "recipe": recipe})
         if isinstance(candidate.model, TransportConfig):
@@ -126,7 +129,7 @@ def _ranked(found: list[_Trial], source: Source) -> list[_Trial]:
     A trial is short and the invertible model gains most from what comes after it, so that a tie is its win.
     """
     ranked = sorted(found, key=lambda trial: _total(trial.scores, source))
-    first = next(trial for trial in found if trial.config.preset == presets.first_of(source))
+    first = next(trial for trial in found if trial.config.preset == presets.FIRST)
     beside = _beside(first, ranked[0], source)
     if beside.difference <= BEYOND_DOUBT * beside.se:
         ranked.remove(first)

@@ -26,7 +26,7 @@ from compvae.train.engine import Engine
 from compvae.train.schedule import largest_size
 from compvae.train.settings import RunConfig
 from compvae.train.signals import Signals
-from compvae.train.step import FAILED, Step, climbed, optimiser_for, train_step
+from compvae.train.step import FAILED, Step, base_steps, climbed, optimiser_for, train_step
 from compvae.train.watch import Watched, watch
 from compvae.transport.correlating import CORRECTED_AT, correct_shared_
 from compvae.transport.network import Transport
@@ -35,6 +35,7 @@ from compvae.transport.starting import fitted_rows, start_transport
 __all__ = ["Event", "Observer", "Trainer"]
 
 START = 1 << 39  # added to the seed of a run: wholes that no step trains on
+REACHED = 512  # wholes that tell how far from their mean wholes are
 PAIRED = 4  # times as many wholes where some share what is drawn once
 ELSEWHERE = "process 0 of this run could not go on; its message says why"
 HELD_OUT = -1  # the fold of the held-out examples: no training step has this number
@@ -95,7 +96,13 @@ class Trainer:
         return self.problem.draw(self.problem.max_parts, noise)
 
     def _correct(self, step: int) -> None:
-        """What wholes share, a few times along training; every process does the same."""
+        """What is measured along training; every process does the same.
+
+        How far wholes reach, once the base is fitted; what they share, a few times.
+        """
+        if step and isinstance(self.model, Transport) and step == base_steps(self.model, self.config.recipe):
+            reached = self._wholes().rows(torch.arange(REACHED))
+            self.model.measure_reach_(reached.x, reached.parts, reached.context)
         if (
             isinstance(self.model, Transport)
             and self.problem.rows_together > 1

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["RECIPES", "Recipe", "kl_weight", "largest_size", "learning_rate", "recipe_for"]
+__all__ = ["RECIPES", "Recipe", "in_phase", "kl_weight", "largest_size", "learning_rate", "recipe_for"]
 
 
 class Recipe(BaseModel):
@@ -50,11 +50,14 @@ RECIPES: dict[tuple[str, str], Recipe] = {
     ("places", "small"): Recipe(steps=3000, batch=64, rate=1e-2),
 }
 TRANSPORT = Recipe(style="flat", steps=15_000, rate=2e-3, clip=10.0)
+PLACED_TRANSPORT = Recipe(style="flat", steps=5000, batch=32, rate=2e-3, clip=10.0)
 
 
 def recipe_for(family: str, preset: str) -> Recipe:
     """The recipe of a preset for problems of this family."""
-    return TRANSPORT if preset == "transport" else RECIPES[family, preset]
+    if preset == "transport":
+        return PLACED_TRANSPORT if family in ("places", "colours") else TRANSPORT
+    return RECIPES[family, preset]
 
 
 def largest_size(recipe: Recipe, step: int, top: int) -> int:
@@ -64,6 +67,18 @@ def largest_size(recipe: Recipe, step: int, top: int) -> int:
     if recipe.style == "flat":
         return top
     return min(top, 2 + int(step / recipe.steps / 0.3 * (top - 2)))
+
+
+def in_phase(recipe: Recipe, step: int, first: int) -> tuple[Recipe, int]:
+    """The recipe of the phase that a step is in, and the step counted from its beginning.
+
+    first: steps of the first phase, 0 where there is one phase alone.
+    """
+    if not first:
+        return recipe, step
+    if step < first:
+        return recipe.model_copy(update={"steps": first}), step
+    return recipe.model_copy(update={"steps": recipe.steps - first}), step - first
 
 
 def learning_rate(recipe: Recipe, step: int) -> float:

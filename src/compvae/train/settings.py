@@ -111,7 +111,7 @@ def resolve(options: Mapping[str, Any]) -> RunConfig:
         problem = from_plain_data(OwnData, given["data"], "data").open()
     name = str(given.get("preset") or presets.default_preset(problem))
     given["preset"] = name
-    trained = presets.first_of(problem) if name == presets.AUTO else name
+    trained = presets.FIRST if name == presets.AUTO else name
     model = presets.preset(problem, trained)
     recipe = {**recipe_for(presets.family(problem), trained).model_dump(), **(given.pop("recipe", None) or {})}
     for field in Recipe.model_fields:

@@ -19,10 +19,10 @@ from compvae.noise import Noise
 from compvae.objective import Bound, elbo
 from compvae.prior import PriorStatistics, TablePrior
 from compvae.train.engine import Engine
-from compvae.train.schedule import Recipe, kl_weight, learning_rate
+from compvae.train.schedule import Recipe, in_phase, kl_weight, learning_rate
 from compvae.transport.network import Transport, row_weights
 
-__all__ = ["FAILED", "Step", "climbed", "optimiser_for", "train_step"]
+__all__ = ["FAILED", "Step", "base_steps", "climbed", "optimiser_for", "train_step"]
 
 FAILED = -1  # in the place of a signal: a process cannot go on
 
@@ -71,11 +71,12 @@ def train_step(
     engine = engine or Engine()
     if not model.training:  # walks over all modules
         model.train()
+    begun = base_steps(model, recipe)
     for group in optimiser.param_groups:
-        group["lr"] = learning_rate(recipe, step) * slower
+        group["lr"] = learning_rate(*in_phase(recipe, step, begun)) * slower
     weight = kl_weight(recipe, step)
     with engine.autocast():
-        bound = climbed(model, batch, noise, weight)
+        bound = climbed(model, batch, noise, weight, fits_base=step < begun)
     optimiser.zero_grad()
     (-bound.weighted(weight).sum() / recipe.batch).backward()
 
@@ -117,10 +118,18 @@ def _sum_weighted(engine: Engine, terms: Tensor, gradients: list[Tensor], weight
         tensor.div_(unit.to(tensor.dtype))
 
 
-def climbed(model: Network, batch: Batch, noise: Noise, kl_weight: float = 1.0) -> Bound:
-    """What training climbs: the bound, or of an invertible model the negative loss of flow matching, as its x term."""
+def base_steps(model: Network, recipe: Recipe) -> int:
+    """How many of the first steps fit the base of an invertible model; then the map is trained."""
+    return model.base_steps(recipe.steps) if isinstance(model, Transport) else 0
+
+
+def climbed(model: Network, batch: Batch, noise: Noise, kl_weight: float = 1.0, fits_base: bool = False) -> Bound:
+    """What training climbs: the bound, or of an invertible model the negative loss of flow matching, as its x term.
+
+    fits_base: the negative loss of its base in place of that.
+    """
     if isinstance(model, Transport):
-        loss = model.matching_loss(batch, noise)
+        loss = model.base_loss(batch, noise) if fits_base else model.matching_loss(batch, noise)
         return Bound(torch.zeros_like(loss), torch.zeros_like(loss), -loss)
     return elbo(model, batch, noise, kl_weight)
 

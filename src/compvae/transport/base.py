@@ -14,49 +14,16 @@ What n alike parts have in common is their sum; the sum of n' of them, given it,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from compvae.batch import Shared
 from compvae.noise import NormalSource
+from compvae.transport.gaussian import LinearGaussian, Terms
 
-__all__ = ["Base", "Terms"]
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What W is made of beside its mean.
-
-    kinds: deviation of the sum of each kind's parts from its mean, and of w_0 in the last place, (B, C + 1, T).
-    z: (B, Z).
-    """
-
-    kinds: Tensor
-    z: Tensor
-
-
-@dataclass(frozen=True)
-class Factorised:
-    """What the posterior of one batch needs.
-
-    loadings: of the kinds' factors, (B, T, F).  noise: diagonal variances, (B, T).
-    inverse: (I + L' D^-1 L)^-1, (B, F, F).  shared: (sum n_c B_c), (B, T, Z).
-    """
-
-    loadings: Tensor
-    noise: Tensor
-    inverse: Tensor
-    shared: Tensor
-
-    def pull(self, value: Tensor) -> Tensor:
-        """(L L' + D)^-1 value.  value: (B, T, M) -> (B, T, M)."""
-        scaled = value / self.noise[..., None]
-        inner = self.inverse @ (self.loadings.mT @ scaled)
-        return scaled - (self.loadings @ inner) / self.noise[..., None]
+__all__ = ["Base"]
 
 
 class Base(nn.Module):
@@ -105,10 +72,10 @@ class Base(nn.Module):
         shared = self.shared_loadings(counts, context).square().sum(2)
         return (with_whole(counts) @ own + shared).sqrt() * self.factor(context)
 
-    def shared_loadings(self, counts: Tensor, context: Tensor) -> Tensor:
+    def shared_loadings(self, counts: Tensor, context: Tensor | None) -> Tensor:
         """sum_c n_c [B_c, M_c R], (B, T, Z): what z does; nothing where a covariate is known.  counts: (B, C)."""
         loadings = torch.einsum("bc,ctz->btz", counts, self.shared.to(counts.dtype))
-        if not self.flags:
+        if not self.flags or context is None:
             return loadings
         drawn = torch.einsum("bc,cte->bte", with_whole(counts), self.drawn.to(counts.dtype))
         return torch.cat([loadings, drawn * (1 - context[:, None, self.flags])], 2)
@@ -149,88 +116,40 @@ class Base(nn.Module):
 
         deviation: W - E W, (B, T) float64.  counts: (B, C).
         """
-        factor = self.factor(context)
-        residual, parts = (deviation / factor)[..., None], self.factorised(counts, context)
-        pulled = parts.pull(residual)
-        square = (residual * pulled).sum((1, 2))
-        spread = parts.noise.log().sum(1) - torch.linalg.slogdet(parts.inverse)[1]
-        information, score = self.messages(parts, residual)
-        groups = groups or Shared(torch.arange(len(counts)), len(counts))
-        precision = torch.eye(self.factors, dtype=counts.dtype) + groups.total(information)
-        total = groups.total(score)
-        gain = (total * torch.linalg.solve(precision, total[..., None])[..., 0]).sum(1)
-        common = 0.5 * (gain - torch.linalg.slogdet(precision)[1]) / groups.members
-        values = deviation.shape[1]
-        own = -0.5 * (square + spread + values * math.log(2 * math.pi)) - values * factor[:, 0].log()
-        found: Tensor = own + common[groups.group]
-        return found
-
-    def square(self, deviation: Tensor, counts: Tensor, context: Tensor) -> Tensor:
-        """(W - E W)' (Cov W)^-1 (W - E W), (B,): T in expectation.  deviation: (B, T) float64.  counts: (B, C)."""
-        residual, parts = (deviation / self.factor(context))[..., None], self.factorised(counts, context)
-        own = (residual * parts.pull(residual)).sum((1, 2))
-        information, score = self.messages(parts, residual)
-        precision = information + torch.eye(self.factors, dtype=counts.dtype)
-        explained: Tensor = (score * torch.linalg.solve(precision, score[..., None])[..., 0]).sum(1)
-        return own - explained
+        return self.factorised(counts, context).log_prob(deviation, groups)
 
     def posterior_mean(self, deviation: Tensor, counts: Tensor, context: Tensor, groups: Shared | None = None) -> Terms:
-        """E[terms | W]; their sum, with the loadings of z, is W - E W again.
+        """E[terms | W], one for each kind; their sum, with the loadings of z, is W - E W again.
 
         deviation: W - E W, (B, T) float64.  counts: (B, C).  groups: which wholes have one z.
         """
-        factor, n = self.factor(context), with_whole(counts)
-        residual, parts = (deviation / factor)[..., None], self.factorised(counts, context)
-        z = self.z_given(parts, residual, groups)[0]
-        left = residual - parts.shared @ z[..., None]
-        inner = (parts.inverse @ (parts.loadings.mT @ (left / parts.noise[..., None])))[..., 0]
-        own = inner.view(len(n), self.kinds + 1, self.rank) * n.sqrt()[..., None]
-        kinds = torch.einsum("bcr,ctr->bct", own, self.loadings.to(n.dtype))
-        rest = left[..., 0] - (parts.loadings @ inner[..., None])[..., 0]
-        kinds = kinds + n[..., None] * self.noise.to(n.dtype) * (rest / parts.noise)[:, None]
-        return Terms(kinds * factor[..., None], z)
+        return self.factorised(counts, context).posterior_mean(deviation, groups)
 
     def posterior(
         self, deviation: Tensor, counts: Tensor, context: Tensor, groups: Shared | None, source: NormalSource
     ) -> Terms:
-        """A draw of the terms given W: one from the prior, moved by what W says beyond it (Matheron's rule).
+        """A draw of the terms given W; noise that is 0 everywhere gives the means.
 
-        Noise that is 0 everywhere gives the means.  Arguments as in :meth:`posterior_mean`.
+        Arguments as in :meth:`posterior_mean`.
         """
-        kinds = self.draw_terms(with_whole(counts), context, source, "terms")
+        each = self.draw_terms(with_whole(counts), context, source, "terms")
         z = source.normal("terms/z", max(1, self.factors), dtype=counts.dtype)[:, : self.factors]
         if groups is not None:
             z = z[groups.first][groups.group]
-        seen = kinds.sum(1) + self.of_z(counts, context, z)
-        moved = self.posterior_mean(deviation - seen, counts, context, groups)
-        return Terms(kinds + moved.kinds, z + moved.z)
+        return self.factorised(counts, context).conditioned(Terms(each, z), deviation, groups)
 
     def of_z(self, counts: Tensor, context: Tensor, z: Tensor) -> Tensor:
         """(sum_c n_c B_c) z, (B, T).  counts: (B, C).  z: (B, Z)."""
         return (self.shared_loadings(counts, context) @ z[..., None])[..., 0] * self.factor(context)
 
-    def factorised(self, counts: Tensor, context: Tensor) -> Factorised:
-        """What the posterior needs of these compositions.  counts: (B, C).  context: (B, E)."""
+    def factorised(self, counts: Tensor, context: Tensor | None = None) -> LinearGaussian:
+        """The terms of the kinds, of these compositions.  counts: (B, C).  context: (B, E), none for a factor of 1."""
         n = with_whole(counts)
         loadings = self.loadings.to(n.dtype) * n.sqrt()[:, :, None, None]  # (B, C + 1, T, R)
-        loadings = loadings.transpose(1, 2).flatten(2)
-        noise = n @ self.noise.to(n.dtype)
-        precision = loadings.mT @ (loadings / noise[..., None])
-        inverse = torch.linalg.inv(precision + torch.eye(precision.shape[-1], dtype=n.dtype))
-        return Factorised(loadings, noise, inverse, self.shared_loadings(counts, context))
-
-    def messages(self, parts: Factorised, residual: Tensor) -> tuple[Tensor, Tensor]:
-        """What each whole says of z: precision (B, Z, Z) and precision times mean (B, Z).  residual: (B, T, 1)."""
-        pulled = parts.pull(parts.shared)
-        return parts.shared.mT @ pulled, (pulled.mT @ residual)[..., 0]
-
-    def z_given(self, parts: Factorised, residual: Tensor, groups: Shared | None) -> tuple[Tensor, Tensor]:
-        """Mean (B, Z) and covariance (B, Z, Z) of z given the wholes that share it.  residual: (B, T, 1)."""
-        information, score = self.messages(parts, residual)
-        if groups is not None:
-            information, score = groups.total(information)[groups.group], groups.total(score)[groups.group]
-        covariance = torch.linalg.inv(information + torch.eye(self.factors, dtype=information.dtype))
-        return (covariance @ score[..., None])[..., 0], covariance
+        noises = n[..., None] * self.noise.to(n.dtype)
+        shared = self.shared_loadings(counts, context)
+        factor = torch.ones_like(n[:, :1]) if context is None else self.factor(context)
+        return LinearGaussian(loadings.transpose(1, 2).flatten(2), noises, shared, factor)
 
 
 def with_whole(counts: Tensor) -> Tensor:

@@ -11,9 +11,28 @@ from compvae.checks import from_plain_data
 from compvae.config import ModelConfig
 from compvae.parts import Attribute, PartsSchema
 
-__all__ = ["AnyModelConfig", "LinkName", "ModelConfigField", "TransportConfig", "model_config_from"]
+__all__ = ["AnyModelConfig", "LinkName", "ModelConfigField", "PlacesConfig", "TransportConfig", "model_config_from"]
 
 LinkName = Literal["identity", "bend", "log", "saturation", "logit"]
+
+
+class PlacesConfig(BaseModel):
+    """How parts with continuous attributes enter an invertible model (part_network.py, placed.py).
+
+    axes: of each continuous attribute, the axis of x along which it is a place, None where it is no place.
+    stretch, shift: where that is to begin with, position = stretch * attribute + shift, both scaled to [-1, 1].
+    absolute: a part may act otherwise in one place than in another.  hidden: width of the network of a part.
+    share: of the steps, the first ones, that fit the base.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
+
+    axes: tuple[int | None, ...]
+    stretch: tuple[float, ...]
+    shift: tuple[float, ...]
+    absolute: bool = True
+    hidden: Annotated[int, Field(ge=1, le=4096)] = 48
+    share: Annotated[float, Field(ge=0, lt=1)] = 0.25
 
 
 class TransportConfig(BaseModel):
@@ -27,6 +46,7 @@ class TransportConfig(BaseModel):
     quiet: share of a whole's spread that is added to that of each of its values, in the units of the map.
     atom: width of the interval beyond a limit from which values on the limit are drawn, in these units.
     floor: noise added to wholes in training, in units of their spread: where data has no density, this is its density.
+    places: how continuous attributes of parts enter; None: parts are counted by kind.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
@@ -49,6 +69,7 @@ class TransportConfig(BaseModel):
     quiet: Annotated[float, Field(ge=0, le=10)] = 0.0  # as in files that have no such field
     atom: Annotated[float, Field(ge=0, le=10)] = 0.3
     floor: Annotated[float, Field(ge=0, le=1)] = 0.1
+    places: PlacesConfig | None = None
 
     def settled(self) -> TransportConfig:
         """The configuration itself: it has no settings that nothing reads."""

@@ -40,13 +40,14 @@ def correct_shared_(network: Transport, wholes: Batch, seed: int) -> Tensor:
 
     wholes: of the training data; those with one z stand together.
     """
-    same = torch.ones(network.base.kinds, dtype=torch.float64)
-    first = _pairs(network, wholes)
+    base = network.base
+    first = _pairs(base, wholes) if isinstance(base, Base) else torch.zeros(0)
     if not len(first) or not network.config.factors:
-        return same
+        return torch.ones(network.config.parts.n_kinds, dtype=torch.float64)
+    assert isinstance(base, Base)
     both = [wholes.rows(first + k) for k in (0, 1)]
     drawn = drawn_together(network, both[0], both[1], 1, seed, COARSE)
-    roots = [b.parts.sizes[:, None].double().sqrt() if network.config.extensive else same[0] for b in both]
+    roots = [b.parts.sizes[:, None].double().sqrt() if network.config.extensive else torch.ones(()) for b in both]
     centres = [_centre(network, b) for b in both]
     inside = [(x[:, 0].double() - c) / k for x, c, k in zip(drawn, centres, roots, strict=True)]
     real = [(b.x.flatten(1).double() - c) / k for b, c, k in zip(both, centres, roots, strict=True)]
@@ -54,10 +55,10 @@ def correct_shared_(network: Transport, wholes: Batch, seed: int) -> Tensor:
     inside, real = ([r / unit for r in pair] for pair in (inside, real))
     along = _common(*(r - r.mean(0) for r in inside))
     products = [(pair[0] @ along) * (pair[1] @ along) for pair in (real, inside)]
-    loadings = torch.einsum("t,ctz->cz", along * network.base.scale.double() / unit, network.base.shared.double())
+    loadings = torch.einsum("t,ctz->cz", along * base.scale.double() / unit, base.shared.double())
     shares = [b.parts.counts.double()[..., None] * loadings / k[..., None] for b, k in zip(both, roots, strict=True)]
     change = _change(products[0], products[1], shares[0], shares[1])
-    scale_shared_(network.base, wholes.parts.counts.double(), 1 + change)
+    scale_shared_(base, wholes.parts.counts.double(), 1 + change)
     return 1 + change
 
 
@@ -118,14 +119,14 @@ def scale_shared_(base: Base, counts: Tensor, factors: Tensor) -> None:
     base.loadings.mul_(left.sqrt()[:, None])
 
 
-def _pairs(network: Transport, wholes: Batch) -> Tensor:
+def _pairs(base: Base, wholes: Batch) -> Tensor:
     """The first of two neighbours with one z, (P,) int64; of those with all covariates, where others are drawn."""
     groups: Shared | None = wholes.shared
     if groups is None:
         return torch.zeros(0, dtype=torch.int64)
     first = (groups.group[1:] == groups.group[:-1]).nonzero()[:, 0]
-    if wholes.context is not None and network.base.flags:
-        known = (wholes.context[first][:, network.base.flags] > 0).all(1)
+    if wholes.context is not None and base.flags:
+        known = (wholes.context[first][:, base.flags] > 0).all(1)
         first = first[known] if known.any() else first
     return first[: min(PAIRS, PAIR_VALUES // wholes.x[0].numel())]
 

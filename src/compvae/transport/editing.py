@@ -16,6 +16,7 @@ from torch import Tensor
 
 from compvae.batch import Batch, Parts
 from compvae.noise import Noise
+from compvae.transport.base import Base
 from compvae.transport.network import Transport
 
 __all__ = ["edited_wholes"]
@@ -37,24 +38,23 @@ def edited_wholes(
     left.
     """
     base, given = model.base, model.given(batch.parts, batch.context)
+    assert isinstance(base, Base)
     terms = base.posterior(deviation, given.counts, given.context, batch.shared, noise)
-    total = terms.kinds[:, -1]
+    total = terms.each[:, -1]
     for number, (stages, steps) in enumerate(groups):
         counts = stages[0].counts
         added = f"added/{steps[0]}"
-        kinds = base.draw_terms(counts, given.context, noise, added) if number else terms.kinds[:, :-1]
+        kinds = base.draw_terms(counts, given.context, noise, added) if number else terms.each[:, :-1]
         for step, stage in zip(steps[1:], stages[1:], strict=True):
-            kinds = _left(model, kinds, counts, stage.counts, given.context, noise, f"removed/{number}/{step}")
+            kinds = _left(base, kinds, counts, stage.counts, given.context, noise, f"removed/{number}/{step}")
             counts = stage.counts
         total = total + kinds.sum(1)
     after = model.given(now, batch.context)
     return model.wholes(total + base.of_z(after.counts, after.context, terms.z), after)
 
 
-def _left(
-    model: Transport, kinds: Tensor, before: Tensor, after: Tensor, context: Tensor, noise: Noise, name: str
-) -> Tensor:
+def _left(base: Base, kinds: Tensor, before: Tensor, after: Tensor, context: Tensor, noise: Noise, name: str) -> Tensor:
     """A draw of what is left of each kind's term, (B, C, T).  kinds: (B, C, T).  before, after: counts, (B, C)."""
     share = after / before.clamp(min=1)
-    drawn = model.base.draw_terms(share * (before - after), context, noise, name)
+    drawn = base.draw_terms(share * (before - after), context, noise, name)
     return kinds * share[..., None] + drawn

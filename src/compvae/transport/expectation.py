@@ -277,13 +277,13 @@ def _round(base: Base, w: Tensor, counts: Tensor, context: Tensor, variance: Ten
     product = torch.zeros(len(square), values, dtype=w.dtype)
     noise, seen = torch.zeros(kinds + 1, values, dtype=w.dtype), torch.zeros(kinds + 1, dtype=w.dtype)
     means = base.means.double().flatten(0, 1)
-    together = None if groups is None else _z_of_all(base, w - designs @ means, counts, context, groups)
+    together = None if groups is None else _z_of_all(base, w - designs @ means, counts, groups)
     for rows in _chunks(len(w), values * (width + factors + 1)):
         n, design = with_whole(counts[rows]), designs[rows]
         residual = w[rows] - design @ means
-        parts = base.factorised(counts[rows], context[rows])
+        parts = base.factorised(counts[rows])
         if together is None:
-            z, z_covariance = base.z_given(parts, residual[..., None], None)
+            z, z_covariance = parts.z_given(residual[..., None], None)
         else:
             z, z_covariance = together[0][rows], together[1][rows]
         gain = parts.inverse @ (parts.loadings / parts.noise[..., None]).mT  # (B, F, T)
@@ -321,11 +321,11 @@ def _round(base: Base, w: Tensor, counts: Tensor, context: Tensor, variance: Ten
     base.noise.copy_(((noise + pooled) / (seen + 1)[:, None]).clamp(min=LEAST_NOISE))
 
 
-def _z_of_all(base: Base, residual: Tensor, counts: Tensor, context: Tensor, groups: Shared) -> tuple[Tensor, Tensor]:
+def _z_of_all(base: Base, residual: Tensor, counts: Tensor, groups: Shared) -> tuple[Tensor, Tensor]:
     """Mean (N, Z) and covariance (N, Z, Z) of each whole's z, given all wholes that share it.  residual: (N, T)."""
     information, score = [], []
     for rows in _chunks(len(residual), residual.shape[1] * ((base.kinds + 1) * base.rank + base.factors + 1)):
-        found = base.messages(base.factorised(counts[rows], context[rows]), residual[rows, :, None])
+        found = base.factorised(counts[rows]).messages(residual[rows, :, None])
         information.append(found[0])
         score.append(found[1])
     precision, total = torch.cat(information), torch.cat(score)

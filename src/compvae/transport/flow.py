@@ -13,9 +13,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from compvae.transport.convolution import ConvolutionField
 from compvae.transport.field import VelocityField, path_scale
 
-__all__ = ["EXACT_VALUES", "apply", "invert", "log_determinant"]
+__all__ = ["EXACT_VALUES", "Field", "apply", "invert", "log_determinant"]
+
+Field = VelocityField | ConvolutionField
 
 TOLERANCE = 1e-5  # of a solved step, in units of the spread
 ROUNDS = 60  # of fixed-point iteration at most
@@ -23,28 +26,28 @@ EXACT_VALUES = 256  # up to so many values, Jacobians are computed whole
 SERIES, PROBES = 6, 8  # terms of ln det(I + E), and vectors that estimate their traces, beyond that
 
 
-def _step(field: VelocityField, u: Tensor, embedded: Tensor, index: int, steps: int) -> Tensor:
+def _step(field: Field, u: Tensor, embedded: Tensor, index: int, steps: int) -> Tensor:
     """u_(k+1) from u_k, (B, T), k = index."""
     start, end = (u.new_full((1, 1), k / steps) for k in (index, index + 1))
     slope = _velocity(field, u, start, embedded)
     return u + (slope + _velocity(field, u + slope / steps, end, embedded)) / (2 * steps)
 
 
-def _velocity(field: VelocityField, y: Tensor, time: Tensor, embedded: Tensor) -> Tensor:
+def _velocity(field: Field, y: Tensor, time: Tensor, embedded: Tensor) -> Tensor:
     """f(y, t), (B, T)."""
     scale = path_scale(time)
     said: Tensor = field(scale * y, time, embedded)
     return said / scale
 
 
-def apply(field: VelocityField, u: Tensor, embedded: Tensor, steps: int) -> Tensor:
+def apply(field: Field, u: Tensor, embedded: Tensor, steps: int) -> Tensor:
     """The map.  u: (B, T), embedded: (B, H) -> (B, T)."""
     for index in range(steps):
         u = _step(field, u, embedded, index, steps)
     return u
 
 
-def invert(field: VelocityField, u: Tensor, embedded: Tensor, steps: int) -> Tensor:
+def invert(field: Field, u: Tensor, embedded: Tensor, steps: int) -> Tensor:
     """The inverse of the same map, each step solved to TOLERANCE.  u: (B, T), embedded: (B, H) -> (B, T).
 
     Fixed-point iteration with Anderson's acceleration, depth 1; a row rests once it is solved, so that no row depends
@@ -73,7 +76,7 @@ def _solved(step: Callable[[Tensor], Tensor], target: Tensor) -> Tensor:
     return value
 
 
-def log_determinant(field: VelocityField, u: Tensor, embedded: Tensor, steps: int) -> tuple[Tensor, Tensor]:
+def log_determinant(field: Field, u: Tensor, embedded: Tensor, steps: int) -> tuple[Tensor, Tensor]:
     """The map of u, (B, T), and ln |det| of its Jacobian there, (B,).
 
     Exact up to EXACT_VALUES values; by Hutchinson's estimate of the traces in ln det(I + E) = tr E - tr E^2 / 2 + ..
@@ -90,9 +93,7 @@ def log_determinant(field: VelocityField, u: Tensor, embedded: Tensor, steps: in
     return u, total
 
 
-def _step_with_jacobian(
-    field: VelocityField, u: Tensor, embedded: Tensor, index: int, steps: int
-) -> tuple[Tensor, Tensor]:
+def _step_with_jacobian(field: Field, u: Tensor, embedded: Tensor, index: int, steps: int) -> tuple[Tensor, Tensor]:
     """u_(k+1), (B, T), and its derivative by u_k, I + h/2 (A + A' (I + h A)), (B, T, T), with A, A' those of f."""
     start, end = (u.new_full((1, 1), k / steps) for k in (index, index + 1))
     first, last = path_scale(start), path_scale(end)

@@ -10,6 +10,7 @@ A sum of squares: no bound, no encoder, nothing to balance.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -19,33 +20,19 @@ from compvae.context import context_size, flag_columns
 from compvae.noise import Noise, NormalSource
 from compvae.transport.base import Base
 from compvae.transport.config import TransportConfig
+from compvae.transport.convolution import ConvolutionField
 from compvae.transport.field import VelocityField, path_scale
-from compvae.transport.flow import EXACT_VALUES, apply, invert, log_determinant
+from compvae.transport.flow import EXACT_VALUES, Field, apply, invert, log_determinant
+from compvae.transport.given import CountedGiven, Given, PlacedGiven
 from compvae.transport.link import Link, within
+from compvae.transport.placed import PlacedBase
 
-__all__ = ["DEQUANTISED", "Given", "Transport", "base_of", "row_weights"]
+__all__ = ["DEQUANTISED", "Transport", "base_of", "row_weights"]
 
 DEQUANTISED = 0.15  # standard deviation of the noise on whole numbers: what is drawn within 1/2 is put back
+MAP_NUMBERS = 2**16  # values of wholes that go through convolutions at once
+FITTED_PLACES = 256  # of wholes, that a step of that fit looks at
 SLACK = 1.25  # how far draws may go, over the farthest of the data, in units of the spread
-
-
-class Given:
-    """What is known of each whole beside x: n, K, context.
-
-    counts: (B, C).  sizes: (B, 1).  context: (B, E), zeros where unknown.
-    """
-
-    def __init__(self, parts: Parts, context: Tensor | None, covariates: int, dtype: torch.dtype) -> None:
-        self.counts = parts.counts.to(dtype)
-        self.sizes = self.counts.sum(1, keepdim=True)
-        if context is None:
-            context = self.counts.new_zeros(len(self.counts), covariates)
-        self.context = context.to(dtype)
-
-    def condition(self) -> Tensor:
-        """What the field is told, (B, 2 C + 1 + E): bounded however many parts there are."""
-        share = self.counts / self.sizes
-        return torch.cat([share, share.sqrt() / 2, self.sizes.rsqrt(), self.context], 1)
 
 
 class Transport(nn.Module):
@@ -58,8 +45,15 @@ class Transport(nn.Module):
         self.config = config
         values, kinds, told = math.prod(config.shape), config.parts.n_kinds, context_size(config.context)
         self.link = Link(config.link, values, config.extensive)
-        self.base = base_of(config)
-        self.field = VelocityField(values, 2 * kinds + 1 + told, config.width, config.depth)
+        self.base: Base | PlacedBase
+        self.field: VelocityField | ConvolutionField
+        if config.places is None:
+            self.base = base_of(config)
+            self.field = VelocityField(values, 2 * kinds + 1 + told, config.width, config.depth)
+        else:
+            self.base = PlacedBase(config, told)
+            condition = config.places.hidden + 3 * self.base.channels + told
+            self.field = ConvolutionField(config.shape, condition, config.width, config.depth)
         self.register_buffer("reach", torch.full((), 10.0))
 
     @property
@@ -69,17 +63,19 @@ class Transport(nn.Module):
 
     def given(self, parts: Parts, context: Tensor | None, dtype: torch.dtype = torch.float64) -> Given:
         """What is known of wholes."""
-        return Given(parts, context, context_size(self.config.context), dtype)
+        told = context_size(self.config.context)
+        if isinstance(self.base, PlacedBase):
+            return PlacedGiven(self.base, parts.padded(), context, told, dtype)
+        return CountedGiven(self.base, parts, context, told, dtype)
 
     # -- from W to x and back ------------------------------------------------------------------------------------
 
     def wholes(self, deviation: Tensor, given: Given, steps: int | None = None) -> Tensor:
         """x, float32 (B, *shape), of W - E W.  deviation: (B, T), in the base's units.  steps: where fewer do."""
         spread = self._spread(given)
-        u = (deviation / spread).to(self.field.last.weight.dtype)
-        u = apply(self.field, u, self._embedded(given), steps or self.config.steps)
+        u = self._through(apply, deviation / spread, given, steps)
         reach = self.reach.to(spread.dtype)
-        w = self.base.mean(given.counts, given.context) + spread * u.to(spread.dtype).clamp(-reach, reach)
+        w = given.mean + spread * u.to(spread.dtype).clamp(-reach, reach)
         x = self.link.inverse(w * self._unit(given), given.sizes)
         if self.config.integers:
             x = x.round()
@@ -88,8 +84,7 @@ class Transport(nn.Module):
 
     def deviations(self, x: Tensor, given: Given) -> Tensor:
         """W - E W, float64 (B, T), of x: the map solved backwards.  x: (B, *shape)."""
-        u = self._standardised(x, given)
-        u = invert(self.field, u.to(self.field.last.weight.dtype), self._embedded(given), self.config.steps)
+        u = self._through(invert, self._standardised(x, given), given)
         return u.to(given.counts.dtype) * self._spread(given)
 
     def draw(
@@ -102,7 +97,7 @@ class Transport(nn.Module):
     ) -> Tensor:
         """One whole for each row, float32 (B, *shape).  context: (B, E).  z: (B, Z), drawn where not given."""
         given = self.given(parts, context)
-        return self.wholes(self.base.draw(given.counts, given.context, source, z), given, steps)
+        return self.wholes(given.draw(source, z), given, steps)
 
     def log_prob(self, batch: Batch) -> Tensor:
         """ln p(x | parts, context), nats float64 (B,); wholes with one z together, split equally over them.
@@ -111,11 +106,10 @@ class Transport(nn.Module):
         """
         given = self.given(batch.parts, batch.context)
         x = batch.x.flatten(1).to(given.counts.dtype)
-        dtype, embedded = self.field.last.weight.dtype, self._embedded(given)
-        u = invert(self.field, self._standardised(x, given).to(dtype), embedded, self.config.steps)
-        _, slope = log_determinant(self.field, u, embedded, self.config.steps)
+        u = self._through(invert, self._standardised(x, given), given)
+        slope = self._through(lambda *map_: log_determinant(*map_)[1], u, given)
         spread = self._spread(given)
-        density = self.base.log_prob(u.to(spread.dtype) * spread, given.counts, given.context, batch.shared)
+        density = given.log_prob(u.to(spread.dtype) * spread, batch.shared)
         units = self.link.log_slope(x, given.sizes) - self._unit(given).log()
         total = density - slope.to(spread.dtype) + units.sum(1)
         if self.config.integers:
@@ -126,14 +120,14 @@ class Transport(nn.Module):
     def whitened_square(self, batch: Batch) -> float:
         """Mean |u|^2 / T of wholes taken back to the base, u white under it: 1 where base and map are right."""
         given = self.given(batch.parts, batch.context)
-        square = self.base.square(self.deviations(batch.x, given), given.counts, given.context)
+        square = given.gaussian.square(self.deviations(batch.x, given))
         return float(square.mean()) / batch.x[0].numel()
 
     def _standardised(self, x: Tensor, given: Given) -> Tensor:
         """(W - E W) / spread of x, (B, T); what lies on a limit is put into the middle of its interval beyond it."""
         x = x.flatten(1).to(given.counts.dtype)
         w = self.link(x, given.sizes) / self._unit(given)
-        u: Tensor = (w - self.base.mean(given.counts, given.context)) / self._spread(given)
+        u: Tensor = (w - given.mean) / self._spread(given)
         return u + self._beyond(x) * (self.config.atom / 2)
 
     def _beyond(self, x: Tensor) -> Tensor:
@@ -151,7 +145,7 @@ class Transport(nn.Module):
 
         In units of their own spread alone, values that hardly vary have rare outliers that drown all others.
         """
-        variance = self.base.spread(given.counts, given.context).square()
+        variance = given.spread.square()
         return (variance + self.config.quiet**2 * variance.mean(1, keepdim=True)).sqrt()
 
     def _unit(self, given: Given) -> Tensor:
@@ -160,24 +154,61 @@ class Transport(nn.Module):
         return scale if self.config.extensive else scale / given.sizes
 
     def _embedded(self, given: Given) -> Tensor:
+        """Of each different composition, (D, ..)."""
         return self.field.embed(given.condition().to(self.field.last.weight.dtype))
+
+    def _through(
+        self,
+        function: Callable[[Field, Tensor, Tensor, int], Tensor],
+        u: Tensor,
+        given: Given,
+        steps: int | None = None,
+    ) -> Tensor:
+        """What a function of the map gives for u, (B, T); convolutions a few rows at a time, for the cache."""
+        steps = steps or self.config.steps
+        u, embedded, rows = u.to(self.field.last.weight.dtype), self._embedded(given), given.rows
+        size = len(u) if self.config.places is None else max(1, MAP_NUMBERS // u.shape[1])
+        pieces = [
+            function(self.field, u[start : start + size], embedded[rows[start : start + size]], steps)
+            for start in range(0, len(u), size)
+        ]
+        return torch.cat(pieces)
 
     # -- training ------------------------------------------------------------------------------------------------
 
     def matching_loss(self, batch: Batch, noise: Noise) -> Tensor:
         """The mean squared error of the velocity at one time for each whole, weighted, (B,); weights have mean 1."""
-        given = self.given(batch.parts, batch.context, batch.x.dtype)
         x = batch.x.flatten(1)
         with torch.no_grad():
-            spread = self._spread(given)
-            first = self.base.draw(given.counts, given.context, noise) / spread
+            given = self.given(batch.parts, batch.context, batch.x.dtype)
+            first = given.draw(noise) / self._spread(given)
             last = self._blurred(x, given, noise)
             time = _times(noise).to(x.dtype)
             between = torch.lerp(first, last, time)
-        said: Tensor = self.field(between, time, self._embedded(given))
+        said: Tensor = self.field(between, time, self._embedded(given)[given.rows])
         known = (2 * time - 1) / path_scale(time).square() * between
         weight = row_weights(batch.parts).to(x.dtype)
         return (said - (last - first - known)).square().mean(1) * weight / weight.mean()
+
+    def base_steps(self, steps: int) -> int:
+        """How many of the first steps fit the base by likelihood; none where that has a closed form."""
+        return 0 if self.config.places is None else int(self.config.places.share * steps)
+
+    def base_loss(self, batch: Batch, noise: Noise) -> Tensor:
+        """- ln p(W) a value, jointly and of each value alone, (B,); of large wholes at some places, others each time.
+
+        Alone: of wholes with many values and few factors, the joint density hardly says where the few have their mean.
+        """
+        base, x = self.base, batch.x.flatten(1)
+        assert isinstance(base, PlacedBase)
+        at = noise.permutation("places", x.shape[1] // base.channels)[:FITTED_PLACES].sort().values
+        told = context_size(self.config.context)
+        given = PlacedGiven(base, batch.parts.padded(), batch.context, told, x.dtype, at)
+        w = base.values_at(self.link(x, given.sizes) / self._unit(given), at)
+        deviation, spread = w - given.mean, given.spread
+        alone = (spread.log() + (deviation / spread).square() / 2).mean(1)
+        loss: Tensor = alone - given.log_prob(deviation, batch.shared) / w.shape[1]
+        return loss
 
     def _blurred(self, x: Tensor, given: Given, noise: Noise) -> Tensor:
         """Wholes as the map sees them in training, (B, T): integers and limits as intervals, and a floor of noise."""

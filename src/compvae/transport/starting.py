@@ -11,6 +11,7 @@ from compvae.context import context_size
 from compvae.noise import Noise
 from compvae.transport.expectation import fit_base, raise_noise_
 from compvae.transport.network import DEQUANTISED, Transport
+from compvae.transport.placed import PlacedBase
 
 __all__ = ["alone", "fitted_rows", "start_transport"]
 
@@ -34,6 +35,8 @@ def alone(wholes: Batch) -> Batch:
 def start_transport(network: Transport, wholes: Batch) -> Transport:
     """Fit all but the map, in place.  wholes: training data; those that share a z stand together."""
     config, wholes = network.config, alone(wholes)
+    if isinstance(network.base, PlacedBase):
+        return _start_placed(network, network.base, wholes)
     counts = wholes.parts.counts.double()
     sizes, x = counts.sum(1, keepdim=True), wholes.x.flatten(1).double()
     told = wholes.context if wholes.context is not None else counts.new_zeros(len(x), context_size(config.context))
@@ -45,4 +48,16 @@ def start_transport(network: Transport, wholes: Batch) -> Transport:
     fit_base(network.base, w, counts, told.double(), wholes.shared, EM_ROUNDS, EM_ROWS)
     raise_noise_(network.base, config.floor)
     network.measure_reach_(wholes.x, wholes.parts, wholes.context)
+    return network
+
+
+def _start_placed(network: Transport, base: PlacedBase, wholes: Batch) -> Transport:
+    """The units of a base that is fitted in the first steps: one for each channel."""
+    counts = wholes.parts.counts.double()
+    sizes, x = counts.sum(1, keepdim=True), wholes.x.flatten(1).double()
+    network.link.fit_(x, sizes)
+    y = network.link(x, sizes)
+    w = (y if network.config.extensive else y * sizes).view(len(y), base.channels, -1)
+    scale = w.std((0, 2)).clamp(min=max(1e-4 * float(w.std()), 1e-30))
+    base.scale.copy_(scale[:, None].expand(-1, w.shape[2]).flatten())
     return network

@@ -24,7 +24,7 @@ from compvae.transport.expectation import fit_base
 from compvae.transport.link import Link, within
 from compvae.transport.network import base_of
 
-__all__ = ["Candidate", "Structure", "best_of", "find_structure", "undetermined_kinds"]
+__all__ = ["Candidate", "Structure", "best_of", "find_structure", "limits_of", "undetermined_kinds"]
 
 ATOM = 0.005  # share of values on one limit that makes it a limit
 FEW_ROWS, FEW_ROUNDS = 1000, 1  # of EM in a comparison
@@ -93,7 +93,7 @@ def find_structure(plain: TransportConfig, training: Batch, unseen: Batch) -> St
     covariates = context_size(plain.context)
     fitted, judged = _Wholes.of(training, covariates), _Wholes.of(unseen, covariates)
     _require_variation(fitted)
-    lower, upper, integers = _support(fitted.x)
+    lower, upper, integers = limits_of(fitted.x)
     config = plain.with_changes(lower=lower, upper=upper, integers=integers)
     ranked = sorted(_scored(config, fitted, judged), key=lambda candidate: candidate.total)
     best = best_of(ranked)
@@ -148,7 +148,7 @@ def _scored_rows(values: int, each: int) -> int:
     return max(FEWEST_SCORED, min(SCORED, SCORED_NUMBERS // (values * each)))
 
 
-def _support(x: Tensor) -> tuple[float | None, float | None, bool]:
+def limits_of(x: Tensor) -> tuple[float | None, float | None, bool]:
     """Lower limit, upper limit, whole numbers.  x: (N, T)."""
     low, high = float(x.min()), float(x.max())
     at_low, at_high = (float((x == end).double().mean()) for end in (low, high))

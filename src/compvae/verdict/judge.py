@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ __all__ = ["YARDSTICKS_SHARE", "RunnerUp", "held_out_wholes", "judge"]
 YARDSTICKS_SHARE = 0.15  # of a run's budget, for fitting yardsticks and scoring everything
 FLOW_SHARE = 0.6  # of that, for the flow on the counts
 JUDGED = 400  # held-out wholes
+JUDGED_PLACED, PLACED_NUMBERS = 250, 2**15  # where parts have places, whose draws take longer; values of x of them all
 SEED = 1 << 43  # added to the seed of a run
 
 Say = Callable[[str], None]
@@ -41,7 +43,10 @@ class RunnerUp:
 
 def held_out_wholes(source: Source, seed: int) -> Batch:
     """The wholes that a verdict is made of, each once: one that comes twice would make errors look small."""
-    return source.draw_held_out(Noise(seed + SEED, JUDGED)).different()
+    wholes = JUDGED
+    if not source.schema.countable:
+        wholes = max(1, min(JUDGED_PLACED, PLACED_NUMBERS // math.prod(source.shape)))
+    return source.draw_held_out(Noise(seed + SEED, wholes)).different()
 
 
 def judge(

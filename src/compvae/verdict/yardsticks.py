@@ -10,6 +10,7 @@ from compvae.batch import Batch
 from compvae.network import seeded_network
 from compvae.problems.source import Source
 from compvae.train.quick import descend
+from compvae.transport.base import Base
 from compvae.transport.config import TransportConfig
 from compvae.transport.network import Transport
 from compvae.transport.starting import start_transport
@@ -37,6 +38,7 @@ def counts_flow(source: Source, wholes: Batch, seed: int, seconds: float | None,
     unit = wholes.parts.sizes[:, None].float() if source.extensive else torch.ones(len(wholes), 1)
     x = wholes.x.flatten(1) / unit
     base, centre, scale = network.base, x.mean(0), x.std(0)
+    assert isinstance(base, Base)
     base.scale.copy_(scale.clamp(min=1e-4 * float(scale.max()) + 1e-30))
     base.means.zero_()
     base.noise.zero_()
