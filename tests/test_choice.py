@@ -19,7 +19,8 @@ SOURCE = cast(Source, SimpleNamespace(max_parts=4))
 def trial(preset: str, worse: float) -> _Trial:
     """A candidate whose energy scores are ``worse`` higher than 1 on average, with noise that all have in common."""
     noise = Noise(3, 200)
-    energy = 1 + worse + 0.3 * noise.normal("common", 1)[:, 0] + 0.1 * noise.normal(preset, 1)[:, 0]
+    own = noise.normal(preset, 1).view(50, 4)  # of K = 1 2 3 4 in turn
+    energy = 1 + worse + 0.3 * noise.normal("common", 1)[:, 0] + 0.1 * (own - own.mean(0)).flatten()
     other = torch.zeros(200)
     scores = Scores(energy, other, other, other, other, torch.arange(200) % 4 + 1, 1.0, True)
     return _Trial(cast(Any, SimpleNamespace(preset=preset)), Tried(preset, 9, 1.0, 1.0, 2), scores)
