@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 
+import compvae
 from compvae.batch import Batch, CountedParts, Shared
 from compvae.model import Model
 from compvae.noise import Noise, Still
@@ -26,6 +28,7 @@ from compvae.transport.network import Transport, _times
 from compvae.transport.structure import Candidate, best_of, find_structure, undetermined_kinds
 
 KINDS, VALUES, RANK, FACTORS = 3, 4, 2, 2
+FIXTURES = Path(__file__).parent / "fixtures"
 SCHEMA = PartsSchema(attributes=(Categorical(name="kind", categories=("a", "b", "c")),))
 
 
@@ -426,3 +429,18 @@ def test_kinds_that_the_data_does_not_tell_apart_are_named() -> None:
     assert undetermined_kinds(kinds, once, shared=True) == {"c": "it does not occur"}
     constant = counts_of((2, 0, 1), (0, 1, 2), (1, 2, 0))
     assert set(undetermined_kinds(kinds, constant, shared=False)) == set(kinds)
+
+
+# -- files written until now ------------------------------------------------------------------------------------------
+
+
+def test_a_model_saved_before_there_were_these_settings_does_what_it_did() -> None:
+    """Of commit e4e86b4, a random network with a limit and a context; the numbers it gave then."""
+    model = compvae.load(FIXTURES / "transport-2026-11-18")
+    expected, parts = np.load(FIXTURES / "transport-2026-11-18.npz"), {"a": 2, "b": 1}
+    found = model.sample(parts, n=6, seed=1)
+    np.testing.assert_allclose(found, expected["unknown"], rtol=1e-4, atol=1e-4)
+    warm = model.sample(parts, n=6, seed=1, context={"temperature": 20.0})
+    np.testing.assert_allclose(warm, expected["known"], rtol=1e-4, atol=1e-4)
+    edited = model.infer(expected["unknown"], parts).remove({"b": 1}).decode()
+    np.testing.assert_allclose(edited, expected["edited"], rtol=1e-3, atol=1e-3)

@@ -185,7 +185,7 @@ def _transport(problem: Source) -> TransportConfig:
         extensive=problem.extensive,
         draws_context=True,
         width=128 if math.prod(problem.shape) <= 128 else 256,
-        quiet=0.5,  # docs/experiments.md, 20
+        quiet=0.5,  # docs/experiments.md, 21
         atom=1.0,
     )
 

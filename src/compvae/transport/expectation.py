@@ -45,25 +45,18 @@ def fit_base(
     base.scale.copy_(scale)
     base.means.copy_((means / scale).view_as(base.means))
     width = (variance / scale.square()).mean(1, keepdim=True)
-    known = _known(base, context)
+    all_known = (context[:, base.flags] > 0).all(1)
+    enough = int(all_known.sum()) >= FEWEST_KNOWN
+    known = all_known.nonzero()[:, 0] if enough else torch.arange(len(w))
     some = None if groups is None else Shared.of(groups.group[known])
     told = Base(base.kinds, len(scale), base.rank, base.shared.shape[2], context.shape[1])
     told.means.copy_(base.means)
     _fit_variation(told, w[known] / scale, counts[known], context[known], width[known], some, rounds, rows)
     for name in ("loadings", "noise", "shared", "spread_by"):
         getattr(base, name).copy_(getattr(told, name))
-    if base.flags:
+    if base.flags and enough:  # otherwise what they leave holds what is unknown already
         _draw_unknown(base, context[known])
     return base
-
-
-def _known(base: Base, context: Tensor) -> Tensor:
-    """Rows to which the variation is fitted, (N',) int64: those whose covariates are all known, where others are drawn.
-
-    All rows where too few are known.  context: (N, E).
-    """
-    known = (context[:, base.flags] > 0).all(1)
-    return known.nonzero()[:, 0] if int(known.sum()) >= FEWEST_KNOWN else torch.arange(len(context))
 
 
 def _fit_variation(
