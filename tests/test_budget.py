@@ -157,3 +157,13 @@ def test_own_data_is_estimated_too(tmp_path: Path) -> None:
     options: dict[str, Any] = {"problem": str(write_kinds(tmp_path / "kinds")), "threads": 1, "steps": 200, "batch": 16}
     options["preset"] = "small"  # the invertible model has no fits at the end
     assert estimate(options).minutes_of["fits"] > 0
+
+
+def test_checks_take_a_small_share_of_a_budget_unless_they_are_asked_for() -> None:
+    cheap, dear = costs(0.1, {}, check=0.01), costs(0.1, {}, check=10.0)
+    assert cheap.fewer_samples(2.0, 500, 200) == (200, cheap)
+    watch, left = dear.fewer_samples(2.0, 500, 200)
+    assert watch == 0 or left.check / dear.check == pytest.approx(watch / 200, abs=0.01)
+    steps = left.steps_within(2.0, 500)
+    assert steps > dear.steps_within(2.0, 500)
+    assert left.seconds(steps, 500)["checks"] <= 0.2 * 120  # more steps have more checks

@@ -8,7 +8,7 @@ Measured once, before the first step; ``--minutes`` becomes the largest number o
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -25,6 +25,7 @@ from compvae.train.step import base_steps
 __all__ = ["Costs", "as_in_training", "measure", "step_seconds"]
 
 MEASURED_STEPS = 5
+CHECKS_SHARE, FEWEST_WATCHED = 0.05, 20  # of a budget that checks may take, and samples that are worth drawing
 MEASURING = 1 << 42  # added to the seed of a run: wholes that nothing else looks at
 
 
@@ -64,6 +65,18 @@ class Costs:
             fits = self.total(middle, check_every) <= 60 * minutes
             low, high = (middle, high) if fits else (low, middle - 1)
         return low
+
+    def fewer_samples(self, minutes: float, check_every: int, watch: int) -> tuple[int, Costs]:
+        """How many samples a check may draw, at most ``watch``, and what the run takes then.
+
+        Where samples are slow (images), the checks of a short run would take what its steps need.
+        """
+        checks = self.seconds(self.steps_within(minutes, check_every), check_every)["checks"]
+        share = CHECKS_SHARE * 60 * minutes / max(checks, 1e-9)
+        if share >= 1:
+            return watch, self
+        fewer = int(share * watch)
+        return fewer if fewer >= FEWEST_WATCHED else 0, replace(self, check=share * self.check)
 
     def left_out(self, minutes: float, check_every: int) -> str:
         """What a person should know where the budget has no room for all fits of a longer run, or nothing."""

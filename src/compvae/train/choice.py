@@ -105,7 +105,7 @@ def choose(config: RunConfig, source: Source, seconds: float | None, say: Say, g
     unseen = source.draw_held_out(Noise(config.seed + UNSEEN, JUDGED, 2)).different()
     names = [name for name in presets.presets_of(source) if name != "paper"]
     if math.prod(source.shape) > WIDE or not source.schema.countable:
-        names = [presets.FIRST]  # small for continuous attributes was 15 to 1000 times farther off on heat and balls
+        names = [presets.FIRST]  # small is far off where attributes are continuous (docs/experiments.md, 19)
     found: list[_Trial] = []
     for name in sorted(names, key=lambda name: name != presets.FIRST):
         recipe = recipe_for(presets.family(source), name).model_copy(update=given)

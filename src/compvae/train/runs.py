@@ -162,7 +162,10 @@ def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None, s
         changes["threads"] = _best_threads(config)
     if minutes is not None:
         costs, _ = _costs(config, changes.get("threads", config.threads), time.perf_counter() - started)
-        steps = costs.steps_within(minutes * (1 - YARDSTICKS_SHARE * _judged(config)), config.check_every)
+        left = minutes * (1 - YARDSTICKS_SHARE * _judged(config))
+        if options.get("watch") is None and config.data is None:
+            changes["watch"], costs = costs.fewer_samples(left, config.check_every, config.watch)
+        steps = costs.steps_within(left, config.check_every)
         changes["recipe"] = config.recipe.model_copy(update={"steps": steps})
         seconds, left_out = costs.seconds(steps, config.check_every), costs.left_out(minutes, config.check_every)
         files[ESTIMATE] = {"minutes": minutes, "steps": steps, "seconds": seconds, "left_out": left_out}
