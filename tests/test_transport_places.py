@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from compvae.transport.given import PlacedGiven
 from compvae.transport.network import Transport
 from compvae.transport.placed import PlacedBase
 from compvae.transport.places import find_places
+from runs import cli
 
 SCHEMA = PartsSchema(
     attributes=(
@@ -379,6 +381,17 @@ def test_a_run_with_places_from_fit_to_edits(spots: str, tmp_path: Path) -> None
     assert posterior.replace(SPOTS[:1], [{"x": 0.0, "y": 0.0}]).decode(n=2).shape == (2, *x.shape)
     assert posterior.move(SPOTS[:1], [{"x": 0.0, "y": 0.0}]).decode().shape == x.shape
     assert len(model.tail(SPOTS, event="peak", quantile=0.9, n=20).x) == 20
+    np.savez(tmp_path / "x.npz", x=x)
+    for name, parts in (("parts", SPOTS), ("from", SPOTS[:1]), ("to", [{"x": 0.0, "y": 0.0}])):
+        (tmp_path / f"{name}.json").write_text(json.dumps(parts))
+    command = ["edit", str(tmp_path / "run"), "--data", "x.npz", "--parts", "parts.json", "--move", "from.json"]
+    done = cli(*command, "--to", "to.json", "--out", "y.npz", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    moved = posterior.move(SPOTS[:1], [{"x": 0.0, "y": 0.0}])
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npz")["x"], moved.decode())
+    refused = cli(*command, "--out", "z.npz", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--move and --to go together" in refused.stderr
 
 
 def test_auto_takes_it_and_a_resumed_run_gives_the_same_bytes(spots: str, tmp_path: Path) -> None:
