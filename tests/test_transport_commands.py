@@ -191,17 +191,17 @@ def test_trials_see_small_wholes_alone(data: Path) -> None:
 def test_a_model_that_lost_says_so_at_every_use(
     run: compvae.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    notes = {**run.model.provenance.notes, "warning": "This model has failed."}
+    notes = {**run.model.provenance.notes, "warning": "These samples are not to be used."}
     place = Model(run.model.network, Provenance(None, {}, notes)).save(tmp_path / "lost")
     capsys.readouterr()
     for _ in range(2):
         compvae.load(place)
-        assert capsys.readouterr().err == f"compvae: {place}: This model has failed.\n"
-    assert "This model has failed" not in (place / "README.md").read_text()
+        assert capsys.readouterr().err == f"compvae: {place}: These samples are not to be used.\n"
+    assert "These samples are not to be used" not in (place / "README.md").read_text()
     run_command("sample", str(place), "--parts", "low:1", "-n", "2", "--json")
     captured = capsys.readouterr()
     assert json.loads(captured.out)
-    assert captured.err.count("This model has failed.") == 1
+    assert captured.err.count("These samples are not to be used.") == 1
 
 
 def test_a_damaged_verdict_is_one_sentence(run: compvae.Run, tmp_path: Path) -> None:
