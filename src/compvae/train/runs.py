@@ -121,7 +121,10 @@ def estimate(options: Mapping[str, Any], minutes: float | None = None) -> Estima
     started = time.perf_counter()
     threads = config.threads if options.get("threads") else _best_threads(config)
     costs, bound = _costs(config, threads, time.perf_counter() - started)
-    steps = config.recipe.steps if minutes is None else costs.steps_within(minutes, config.check_every)
+    steps = config.recipe.steps
+    if minutes is not None:
+        costs = _affordable(config, options, costs, minutes)[1]
+        steps = costs.steps_within(minutes, config.check_every)
     parts = {name: seconds / 60 for name, seconds in costs.seconds(steps, config.check_every).items()}
     parameters = sum(value.numel() for value in costs.model.parameters())
     left_out = "" if minutes is None else costs.left_out(minutes, config.check_every)
@@ -163,8 +166,7 @@ def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None, s
     if minutes is not None:
         costs, _ = _costs(config, changes.get("threads", config.threads), time.perf_counter() - started)
         left = minutes * (1 - YARDSTICKS_SHARE * _judged(config))
-        if options.get("watch") is None and config.data is None:
-            changes["watch"], costs = costs.fewer_samples(left, config.check_every, config.watch)
+        changes["watch"], costs = _affordable(config, options, costs, left)
         steps = costs.steps_within(left, config.check_every)
         changes["recipe"] = config.recipe.model_copy(update={"steps": steps})
         seconds, left_out = costs.seconds(steps, config.check_every), costs.left_out(minutes, config.check_every)
@@ -183,6 +185,13 @@ def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None, s
     for name, data in files.items():
         _write_json(directory / name, data)
     return config
+
+
+def _affordable(config: RunConfig, options: Mapping[str, Any], costs: Costs, minutes: float) -> tuple[int, Costs]:
+    """How many samples a check draws within this budget, where that was left open and a truth to compare them with."""
+    if options.get("watch") is not None or config.data is not None:
+        return config.watch, costs
+    return costs.fewer_samples(minutes, config.check_every, config.watch)
 
 
 def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
