@@ -25,7 +25,7 @@ from compvae.transport.correlating import correct_shared_, scale_shared_
 from compvae.transport.expectation import fit_base
 from compvae.transport.link import CURVES, Link
 from compvae.transport.network import Transport, _times
-from compvae.transport.structure import Candidate, best_of, find_structure, undetermined_kinds
+from compvae.transport.structure import Candidate, best_of, find_structure, nonnegative_kinds, undetermined_kinds
 
 KINDS, VALUES, RANK, FACTORS = 3, 4, 2, 2
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -397,6 +397,28 @@ def test_the_structure_of_data_is_found(kind: str, link: str, extensive: bool) -
     plain = TransportConfig(parts=SCHEMA, shape=(VALUES,))
     found = find_structure(plain, batch.rows(torch.arange(2000)), batch.rows(torch.arange(2000, 3000))).config
     assert (found.link, found.extensive, found.integers) == (link, extensive, kind == "whole")
+
+
+def test_kinds_that_were_never_below_zero_are_found_among_others_that_were() -> None:
+    counts = counts_of(*[(1, 0, 0), (1, 1, 0), (0, 1, 0), (0, 0, 1), (1, 0, 1), (0, 1, 1)] * 40)
+    x = normal(len(counts), VALUES).abs() - 5 * counts[:, 2:]  # c alone brings what is below 0
+    assert nonnegative_kinds(x, counts) == (0, 1)
+    assert nonnegative_kinds(x.abs(), counts) == ()  # a limit on all wholes says it already
+    assert nonnegative_kinds(x - 5, counts) == ()
+    mixed = counts[:, 2] + counts[:, 1] == 2  # nobody knows which of both it was
+    assert nonnegative_kinds(
+        torch.where(mixed[:, None], x, x.abs())[mixed | (counts[:, 0] > 0)], counts[mixed | (counts[:, 0] > 0)]
+    ) == (0,)
+    assert nonnegative_kinds(x[:60], counts[:60]) == ()  # too few to know
+
+
+def test_wholes_of_kinds_that_are_never_below_zero_are_never_below_zero() -> None:
+    parts = CountedParts(counts_of((5, 0, 0), (2, 1, 0), (1, 0, 4)).long().repeat_interleave(300, 0))
+    plain = random_transport().draw(parts, None, Noise(3, 900))
+    held = random_transport(nonnegative=(0, 1)).draw(parts, None, Noise(3, 900))
+    assert all((plain[rows] < 0).any() for rows in (slice(300), slice(300, 600), slice(600, 900)))
+    assert (held[:600] == plain[:600].clamp(min=0)).all()
+    assert (held[600:] == plain[600:]).all()
 
 
 @pytest.mark.parametrize(

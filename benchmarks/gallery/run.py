@@ -21,6 +21,7 @@ import torch
 
 import compvae
 import gallery
+from compvae.errors import DivergenceError
 from compvae.model import Model
 from compvae.noise import Noise
 from compvae.presets import presets_of
@@ -91,7 +92,11 @@ def main() -> None:
                 if (name, model, seed) in there:
                     continue
                 started, used = time.perf_counter(), time.process_time()
-                sample, remove, notes = make(args.minutes, seed)
+                try:
+                    sample, remove, notes = make(args.minutes, seed)
+                except DivergenceError as error:  # that a preset does not suit is a result too; it is not stored
+                    print(f"{name} {model} seed {seed}: {error}", flush=True)
+                    continue
                 took = {"seconds": time.perf_counter() - started, "processor_seconds": time.process_time() - used}
                 found = judge(problem, sample, remove, Effort())
                 rows.append({"problem": name, "of": model, "seed": seed, **took, **notes, **found})

@@ -116,6 +116,7 @@ def _transport_facts(config: TransportConfig) -> list[tuple[str, str]]:
         ("growth", "x grows with K" if config.extensive else "x does not grow with K"),
         ("factors", f"{config.rank} of each kind of part, {config.factors} that parts share"),
         ("values", ", ".join([f"{text} {end:g}" for text, end in limits if end is not None]
+         + [f"never below 0 where all parts are of {len(config.nonnegative)} kinds"] * bool(config.nonnegative)
          + ["whole numbers"] * config.integers)),
         ("map", f"{config.steps} steps of a network of width {config.width} and depth {config.depth}"),
     ]  # fmt: skip

@@ -42,6 +42,7 @@ class TransportConfig(BaseModel):
     rank: factors of each kind's covariance.  factors: coordinates of z.
     draws_context: covariates that are not given are drawn, and so are shared; otherwise they are as if they were 0.
     lower, upper: limits that no whole exceeds, None where there is none.  integers: wholes are whole numbers.
+    nonnegative: kinds that are never below 0, where others are: neither are wholes of these kinds alone.
     width, depth: of the velocity field.  steps: of the discretised map.
     quiet: share of a whole's spread that is added to that of each of its values, in the units of the map.
     atom: width of the interval beyond a limit from which values on the limit are drawn, in these units.
@@ -62,6 +63,7 @@ class TransportConfig(BaseModel):
     draws_context: bool = False  # as in files that have no such field
     lower: float | None = None
     upper: float | None = None
+    nonnegative: tuple[int, ...] = ()
     integers: bool = False
     width: Annotated[int, Field(ge=1, le=16_384)] = 128
     depth: Annotated[int, Field(ge=0, le=64)] = 4

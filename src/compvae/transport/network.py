@@ -80,6 +80,8 @@ class Transport(nn.Module):
         if self.config.integers:
             x = x.round()
         x = within(x, self.config.lower, self.config.upper)
+        if self.config.nonnegative:
+            x = torch.where(self._nonnegative(given), x.clamp(min=0), x)
         return x.float().view(len(x), *self.config.shape)
 
     def deviations(self, x: Tensor, given: Given) -> Tensor:
@@ -139,6 +141,10 @@ class Transport(nn.Module):
             if self.config.upper is not None:
                 on = on + (x >= self.config.upper).to(x.dtype)
         return on
+
+    def _nonnegative(self, given: Given) -> Tensor:
+        """Whether all parts of a whole are of kinds that are never below 0, (B, 1) bool."""
+        return given.counts[:, list(self.config.nonnegative)].sum(1, keepdim=True) == given.sizes
 
     def _spread(self, given: Given) -> Tensor:
         """(Var W_t + quiet^2 mean_t Var W)^(1/2), (B, T): the units of the map.

@@ -24,9 +24,18 @@ from compvae.transport.expectation import fit_base
 from compvae.transport.link import Link, within
 from compvae.transport.network import base_of
 
-__all__ = ["Candidate", "Structure", "best_of", "find_structure", "limits_of", "undetermined_kinds"]
+__all__ = [
+    "Candidate",
+    "Structure",
+    "best_of",
+    "find_structure",
+    "limits_of",
+    "nonnegative_kinds",
+    "undetermined_kinds",
+]
 
 ATOM = 0.005  # share of values on one limit that makes it a limit
+FEWEST_NONNEGATIVE = 30  # wholes of such kinds alone, that show that they are never below 0
 FEW_ROWS, FEW_ROUNDS = 1000, 1  # of EM in a comparison
 DRAWS = 32  # of the base, for each whole that is scored
 SCORED, SCORED_NUMBERS = 400, 2**24  # wholes, and numbers drawn for them at most
@@ -94,7 +103,9 @@ def find_structure(plain: TransportConfig, training: Batch, unseen: Batch) -> St
     fitted, judged = _Wholes.of(training, covariates), _Wholes.of(unseen, covariates)
     _require_variation(fitted)
     lower, upper, integers = limits_of(fitted.x)
-    config = plain.with_changes(lower=lower, upper=upper, integers=integers)
+    config = plain.with_changes(
+        lower=lower, upper=upper, integers=integers, nonnegative=nonnegative_kinds(fitted.x, fitted.counts)
+    )
     ranked = sorted(_scored(config, fitted, judged), key=lambda candidate: candidate.total)
     best = best_of(ranked)
     changes: dict[str, object] = {"link": best.link, "extensive": best.extensive}
@@ -156,6 +167,23 @@ def limits_of(x: Tensor) -> tuple[float | None, float | None, bool]:
     upper = 0.0 if high <= 0 else high if at_high >= ATOM and low < high else None
     integers = bool((x == x.round()).all()) and high > low
     return lower, None if integers else upper, integers
+
+
+def nonnegative_kinds(x: Tensor, counts: Tensor) -> tuple[int, ...]:
+    """Kinds that are never below 0, where others are.
+
+    Kinds that are below 0 on their own are; of a whole below 0 without any of them, each part may be.  Empty where no
+    value is below 0, and where too few wholes have parts of the other kinds alone.  x: (N, T).  counts: (N, C).
+    """
+    below, present = (x < 0).any(1), counts > 0
+    pure = present.sum(1) == 1
+    found = present[below & pure].any(0)
+    unexplained = below & ~(present & found).any(1)
+    found = found | present[unexplained].any(0)
+    others = present.any(0) & ~found
+    alone = (~(present & ~others).any(1)).nonzero()[:, 0]
+    shown = present[alone].sum(0) >= FEWEST_NONNEGATIVE
+    return tuple((others & shown).nonzero()[:, 0].tolist()) if bool(below.any()) else ()
 
 
 def _links(config: TransportConfig, x: Tensor) -> Iterator[tuple[LinkName, bool]]:
