@@ -201,7 +201,7 @@ class Transport(nn.Module):
         return 0 if self.config.places is None else int(self.config.places.share * steps)
 
     def base_loss(self, batch: Batch, noise: Noise) -> Tensor:
-        """- ln p(W) a value, jointly and of each value alone, (B,); of large wholes at some places, others each time.
+        """- ln p(W) a value, jointly and of each value alone, and the cost of the link, (B,); of large wholes at some places.
 
         Alone: of wholes with many values and few factors, the joint density hardly says where the few have their mean.
         """
@@ -213,7 +213,7 @@ class Transport(nn.Module):
         w = base.values_at(self.link(x, given.sizes) / self._unit(given), at)
         deviation, spread = w - given.mean, given.spread
         alone = (spread.log() + (deviation / spread).square() / 2).mean(1)
-        loss: Tensor = alone - given.log_prob(deviation, batch.shared) / w.shape[1]
+        loss: Tensor = alone - given.log_prob(deviation, batch.shared) / w.shape[1] + base.link.cost()
         return loss
 
     def _blurred(self, x: Tensor, given: Given, noise: Noise) -> Tensor:

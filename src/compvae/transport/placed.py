@@ -25,6 +25,7 @@ __all__ = ["EVERYWHERE", "DrawnNoise", "PartTerms", "PlacedBase"]
 
 BENDS = 4  # of the learned link
 FASTER = 10.0  # a few numbers for all values learn as fast as many weights do together
+STRAIGHT = 0.1  # nats a value, that a slope of 1 which never ends costs: what levels off in the data levels off beyond
 LEAST = 0.01  # standard deviation of a value, in units of scale
 EVERYWHERE = slice(None)  # at all places
 QUIET = 4.0  # softplus(-QUIET): standard deviation of a part's own noise before training
@@ -39,6 +40,13 @@ class LearnedLink(nn.Module):
         self.height = nn.Parameter(torch.full((BENDS,), -1.0) / FASTER)
         self.rate = nn.Parameter(torch.linspace(-1.0, 1.0, BENDS) / FASTER)
         self.centre = nn.Parameter(torch.linspace(-1.0, 0.0, BENDS) / FASTER)
+
+    def cost(self) -> Tensor:
+        """STRAIGHT a_0, nats a value, ().
+
+        A limit that data approaches and a slope that goes on fit it almost alike and differ with more parts.
+        """
+        return STRAIGHT * softplus(FASTER * self.slope)
 
     def forward(self, total: Tensor) -> tuple[Tensor, Tensor]:
         """g and its slope, as total is."""
