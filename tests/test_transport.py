@@ -278,8 +278,28 @@ def test_times_of_a_batch_are_uniform_and_evenly_spread() -> None:
 # -- the whole -------------------------------------------------------------------------------------------------------
 
 
-def test_log_prob_is_the_dense_gaussian_where_the_map_is_the_identity() -> None:
-    network, counts = random_transport(strength=0.0), counts_of((2, 1, 0), (0, 0, 3))
+@pytest.mark.parametrize("whitened", [False, True])
+def test_the_units_of_the_map_are_undone_and_do_not_depend_on_the_wholes_beside(whitened: bool) -> None:
+    network, counts = random_transport(whitened=whitened, quiet=0.5), counts_of((2, 1, 0), (0, 0, 3), (40, 1, 9))
+    units, deviation = network._units(network.given(CountedParts(counts), None)), normal(3, VALUES, seed=3)
+    torch.testing.assert_close(units.back(units.into(deviation)), deviation, rtol=1e-10, atol=1e-10)
+    alone = network._units(network.given(CountedParts(counts[:1]), None))
+    torch.testing.assert_close(alone.into(deviation[:1]), units.into(deviation)[:1], rtol=1e-10, atol=1e-12)
+
+
+def test_whitened_units_are_the_root_of_the_dense_covariance() -> None:
+    network, counts = random_transport(whitened=True), counts_of((2, 1, 0), (0, 0, 3))
+    units = network._units(network.given(CountedParts(counts), None))
+    for row in range(2):
+        own, loading = covariances(network.base, counts[row])
+        root = torch.stack([units.back(one.expand(2, -1))[row] for one in torch.eye(VALUES, dtype=torch.float64)], 1)
+        torch.testing.assert_close(root @ root, sum(own) + loading @ loading.T, rtol=1e-8, atol=1e-8)
+        torch.testing.assert_close(root, root.T, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("whitened", [False, True])
+def test_log_prob_is_the_dense_gaussian_where_the_map_is_the_identity(whitened: bool) -> None:
+    network, counts = random_transport(strength=0.0, whitened=whitened), counts_of((2, 1, 0), (0, 0, 3))
     x = network.base.mean(counts, counts[:, :0]) + normal(2, VALUES, seed=1)
     found = network.log_prob(Batch(x, CountedParts(counts)))
     for row in range(2):
@@ -289,9 +309,13 @@ def test_log_prob_is_the_dense_gaussian_where_the_map_is_the_identity() -> None:
         torch.testing.assert_close(found[row], dense.log_prob(x[row]), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("link", ["identity", "bend", "saturation"])
-def test_the_density_integrates_to_one(link: str) -> None:
-    config = TransportConfig(parts=SCHEMA, shape=(2,), rank=1, factors=1, width=8, depth=1, steps=6, link=link)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("link", "whitened"), [("identity", False), ("identity", True), ("bend", False), ("saturation", False)]
+)
+def test_the_density_integrates_to_one(link: str, whitened: bool) -> None:
+    config = TransportConfig(
+        parts=SCHEMA, shape=(2,), rank=1, factors=1, width=8, depth=1, steps=6, whitened=whitened
+    ).with_changes(link=link)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         network = Transport(config).double().eval()
@@ -309,8 +333,9 @@ def test_the_density_integrates_to_one(link: str) -> None:
     assert abs(float(density.sum() * (axis[1] - axis[0]) ** 2) - 1) < 1e-3
 
 
-def test_edits_that_change_nothing_give_x_back_and_removals_are_dense_conditioning() -> None:
-    network = random_transport(strength=0.3).float()
+@pytest.mark.parametrize("whitened", [False, True])
+def test_edits_that_change_nothing_give_x_back_and_removals_are_dense_conditioning(whitened: bool) -> None:
+    network = random_transport(strength=0.3, whitened=whitened).float()
     model = Model(network)
     x = model.sample({"a": 3, "b": 1}, n=6, seed=1)
     posterior = model.infer(x, {"a": 3, "b": 1})
@@ -397,6 +422,20 @@ def test_the_structure_of_data_is_found(kind: str, link: str, extensive: bool) -
     plain = TransportConfig(parts=SCHEMA, shape=(VALUES,))
     found = find_structure(plain, batch.rows(torch.arange(2000)), batch.rows(torch.arange(2000, 3000))).config
     assert (found.link, found.extensive, found.integers) == (link, extensive, kind == "whole")
+
+
+@pytest.mark.parametrize(("thin", "on_limit"), [(False, False), (True, False), (False, True)])
+def test_few_values_that_all_vary_on_their_own_are_whitened_unless_some_lie_on_a_limit(
+    thin: bool, on_limit: bool
+) -> None:
+    batch = wholes_of("sum")
+    x = batch.x.clone()
+    x[:, 3] = x[:, :3].sum(1) if thin else x[:, 3]
+    x = x.clamp(min=float(x.quantile(0.05))) if on_limit else x
+    batch = Batch(x - x.mean(), batch.parts)
+    plain = TransportConfig(parts=SCHEMA, shape=(VALUES,))
+    found = find_structure(plain, batch.rows(torch.arange(2000)), batch.rows(torch.arange(2000, 3000))).config
+    assert found.whitened == (not thin and not on_limit)
 
 
 def test_kinds_that_were_never_below_zero_are_found_among_others_that_were() -> None:

@@ -45,6 +45,7 @@ class TransportConfig(BaseModel):
     nonnegative: kinds that are never below 0, where others are: neither are wholes of these kinds alone.
     width, depth: of the velocity field.  steps: of the discretised map.
     quiet: share of a whole's spread that is added to that of each of its values, in the units of the map.
+    whitened: these units are the root of the base's covariance instead (units.py).
     atom: width of the interval beyond a limit from which values on the limit are drawn, in these units.
     floor: noise added to wholes in training, in units of their spread: where data has no density, this is its density.
     places: how continuous attributes of parts enter; None: parts are counted by kind.
@@ -69,6 +70,7 @@ class TransportConfig(BaseModel):
     depth: Annotated[int, Field(ge=0, le=64)] = 4
     steps: Annotated[int, Field(ge=1, le=1024)] = 16
     quiet: Annotated[float, Field(ge=0, le=10)] = 0.0  # as in files that have no such field
+    whitened: bool = False
     atom: Annotated[float, Field(ge=0, le=10)] = 0.3
     floor: Annotated[float, Field(ge=0, le=1)] = 0.1
     places: PlacesConfig | None = None

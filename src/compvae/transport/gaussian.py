@@ -71,6 +71,12 @@ class LinearGaussian:
         own = self.loadings.square().sum(2) + self.noise + self.shared.square().sum(2)
         return own.sqrt() * self.factor
 
+    def covariance(self) -> Tensor:
+        """Cov W, (B, T, T): for few values."""
+        own = self.loadings @ self.loadings.mT + torch.diag_embed(self.noise) + self.shared @ self.shared.mT
+        factor = self.factor.expand(-1, own.shape[1])
+        return own * factor[:, :, None] * factor[:, None]
+
     def pull(self, value: Tensor) -> Tensor:
         """(L L' + D)^-1 value.  value: (B, T, M) -> (B, T, M)."""
         scaled = value / self.noise[..., None]

@@ -1,6 +1,6 @@
-"""Transport: x = T^-1( E W + s map( (W - E W) / s; n, context ) ), W ~ base, s its spread: invertible from end to end.
+"""Transport: x = T^-1( E W + C map( C^-1 (W - E W); n, context ) ), W ~ base, C its units: invertible from end to end.
 
-Trained by flow matching (Lipman et al. 2023) from draws of that base, u_0, to data, u_1, both in units of the spread:
+Trained by flow matching (Lipman et al. 2023) from draws of that base, u_0, to data, u_1, both in the units of units.py:
 
     E | v((1 - t) u_0 + t u_1, t | n / K, 1 / sqrt K, context) - (u_1 - u_0) |^2
 
@@ -26,6 +26,7 @@ from compvae.transport.flow import EXACT_VALUES, Field, apply, invert, log_deter
 from compvae.transport.given import CountedGiven, Given, PlacedGiven
 from compvae.transport.link import Link, within
 from compvae.transport.placed import PlacedBase
+from compvae.transport.units import RootUnits, SpreadUnits, Units
 
 __all__ = ["DEQUANTISED", "Transport", "base_of", "row_weights"]
 
@@ -72,10 +73,10 @@ class Transport(nn.Module):
 
     def wholes(self, deviation: Tensor, given: Given, steps: int | None = None) -> Tensor:
         """x, float32 (B, *shape), of W - E W.  deviation: (B, T), in the base's units.  steps: where fewer do."""
-        spread = self._spread(given)
-        u = self._through(apply, deviation / spread, given, steps)
-        reach = self.reach.to(spread.dtype)
-        w = given.mean + spread * u.to(spread.dtype).clamp(-reach, reach)
+        units = self._units(given)
+        u = self._through(apply, units.into(deviation), given, steps).to(deviation.dtype)
+        reach = self.reach.to(u.dtype)
+        w = given.mean + units.back(u.clamp(-reach, reach))
         x = self.link.inverse(w * self._unit(given), given.sizes)
         if self.config.integers:
             x = x.round()
@@ -87,7 +88,7 @@ class Transport(nn.Module):
     def deviations(self, x: Tensor, given: Given) -> Tensor:
         """W - E W, float64 (B, T), of x: the map solved backwards.  x: (B, *shape)."""
         u = self._through(invert, self._standardised(x, given), given)
-        return u.to(given.counts.dtype) * self._spread(given)
+        return self._units(given).back(u.to(given.counts.dtype))
 
     def draw(
         self,
@@ -110,10 +111,9 @@ class Transport(nn.Module):
         x = batch.x.flatten(1).to(given.counts.dtype)
         u = self._through(invert, self._standardised(x, given), given)
         slope = self._through(lambda *map_: log_determinant(*map_)[1], u, given)
-        spread = self._spread(given)
-        density = given.log_prob(u.to(spread.dtype) * spread, batch.shared)
-        units = self.link.log_slope(x, given.sizes) - self._unit(given).log()
-        total = density - slope.to(spread.dtype) + units.sum(1)
+        density = given.log_prob(self._units(given).back(u.to(x.dtype)), batch.shared)
+        change = self.link.log_slope(x, given.sizes) - self._unit(given).log()
+        total = density - slope.to(x.dtype) + change.sum(1)
         if self.config.integers:
             total = total + x.shape[1] * math.log(DEQUANTISED * math.sqrt(2 * math.pi))
         return total
@@ -126,11 +126,10 @@ class Transport(nn.Module):
         return float(square.mean()) / batch.x[0].numel()
 
     def _standardised(self, x: Tensor, given: Given) -> Tensor:
-        """(W - E W) / spread of x, (B, T); what lies on a limit is put into the middle of its interval beyond it."""
+        """W - E W of x in the units of the map, (B, T); what lies on a limit is in the middle of an interval beyond."""
         x = x.flatten(1).to(given.counts.dtype)
         w = self.link(x, given.sizes) / self._unit(given)
-        u: Tensor = (w - given.mean) / self._spread(given)
-        return u + self._beyond(x) * (self.config.atom / 2)
+        return self._units(given).into(w - given.mean) + self._beyond(x) * (self.config.atom / 2)
 
     def _beyond(self, x: Tensor) -> Tensor:
         """-1 for values on the lower limit, 1 for those on the upper one, (B, T); integers have intervals already."""
@@ -146,13 +145,9 @@ class Transport(nn.Module):
         """Whether all parts of a whole are of kinds that are never below 0, (B, 1) bool."""
         return given.counts[:, list(self.config.nonnegative)].sum(1, keepdim=True) == given.sizes
 
-    def _spread(self, given: Given) -> Tensor:
-        """(Var W_t + quiet^2 mean_t Var W)^(1/2), (B, T): the units of the map.
-
-        In units of their own spread alone, values that hardly vary have rare outliers that drown all others.
-        """
-        variance = given.spread.square()
-        return (variance + self.config.quiet**2 * variance.mean(1, keepdim=True)).sqrt()
+    def _units(self, given: Given) -> Units:
+        """What the map measures W - E W in."""
+        return RootUnits(given.gaussian) if self.config.whitened else SpreadUnits(given.spread, self.config.quiet)
 
     def _unit(self, given: Given) -> Tensor:
         """y over W, (T,) or (B, T)."""
@@ -187,7 +182,7 @@ class Transport(nn.Module):
         x = batch.x.flatten(1)
         with torch.no_grad():
             given = self.given(batch.parts, batch.context, batch.x.dtype)
-            first = given.draw(noise) / self._spread(given)
+            first = self._units(given).into(given.draw(noise))
             last = self._blurred(x, given, noise)
             time = _times(noise).to(x.dtype)
             between = torch.lerp(first, last, time)
@@ -201,7 +196,7 @@ class Transport(nn.Module):
         return 0 if self.config.places is None else int(self.config.places.share * steps)
 
     def base_loss(self, batch: Batch, noise: Noise) -> Tensor:
-        """- ln p(W) a value, jointly and of each value alone, and the cost of the link, (B,); of large wholes at some places.
+        """- ln p(W) a value, jointly and of each value alone, and the link's cost, (B,); of large wholes at some places.
 
         Alone: of wholes with many values and few factors, the joint density hardly says where the few have their mean.
         """

@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 ATOM = 0.005  # share of values on one limit that makes it a limit
+FEWEST_ALONE = 100  # wholes of one kind that show in how many directions it varies
 FEWEST_NONNEGATIVE = 30  # wholes of such kinds alone, that show that they are never below 0
 FEW_ROWS, FEW_ROUNDS = 1000, 1  # of EM in a comparison
 DRAWS = 32  # of the base, for each whole that is scored
@@ -46,7 +47,7 @@ MOST_FACTORS = 96  # of all kinds together: the cost of EM grows with their squa
 CLEARLY = 0.1  # of the logarithm of a score, by which a link must beat none: a limit on x is a strong claim
 BARELY = 0.02  # the same of the bend: that nothing is below 0 is said without it too, and it fades with K
 GAIN = 0.002  # nats a value that more factors must bring on unseen wholes
-THICK, THICK_VALUES, THICK_FLOOR = 0.02, 16, 0.02  # few values that all vary on their own by so much need less noise
+THICK, THICK_VALUES, THICK_FLOOR = 0.05, 16, 0.02  # few values that all vary on their own by so much need less noise
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,8 @@ def find_structure(plain: TransportConfig, training: Batch, unseen: Batch) -> St
     rank, factors = _ranks(config, fitted, judged)
     config = config.with_changes(rank=rank, factors=factors)
     if _thickness(config, fitted) > THICK:
-        config = config.with_changes(floor=min(config.floor, THICK_FLOOR))
+        on_limits = any(bool((fitted.x == end).any()) for end in (config.lower, config.upper) if end is not None)
+        config = config.with_changes(floor=min(config.floor, THICK_FLOOR), whitened=not on_limits)
     return Structure(config, tuple(ranked))
 
 
@@ -129,20 +131,26 @@ def best_of(ranked: list[Candidate]) -> Candidate:
 
 
 def _thickness(config: TransportConfig, wholes: _Wholes) -> float:
-    """Least standard deviation of a kind's own variation in any direction, its values in units of their spread.
+    """Least standard deviation in any direction, values in units of their spread: of all wholes and of each kind alone.
 
     0 where there are many values: then it is hardly ever more, and noise fills what is missing.
     """
     if wholes.x.shape[1] > THICK_VALUES or config.integers:
         return 0.0
-    base, _ = _fitted(config, wholes, FEW_ROUNDS)
-    least = []
-    for kind in (wholes.counts.sum(0) > 0).nonzero()[:, 0].tolist():
-        loadings = base.loadings[kind].double()
-        covariance = loadings @ loadings.T + base.noise[kind].double().diag()
-        spread = covariance.diagonal().sqrt()
-        least.append(float(torch.linalg.eigvalsh(covariance / spread / spread[:, None])[0].clamp(min=0).sqrt()))
-    return min(least)
+    base, link = _fitted(config, wholes, FEW_ROUNDS)
+    y = link(wholes.x, wholes.sizes)
+    w = (y if config.extensive else y * wholes.sizes) / base.scale.double()
+    residual = (w - base.mean(wholes.counts, wholes.context)) / wholes.sizes.sqrt()
+    alone = (wholes.counts == wholes.sizes).T
+    clouds = [residual, *(residual[rows] for rows in alone if int(rows.sum()) >= FEWEST_ALONE)]
+    return min(_least_spread(cloud) for cloud in clouds)
+
+
+def _least_spread(cloud: Tensor) -> float:
+    """Least standard deviation in any direction, each value in units of its own.  cloud: (N, T)."""
+    away = cloud - cloud.mean(0)
+    away = away / away.square().mean(0).sqrt().clamp(min=1e-300)
+    return float(torch.linalg.eigvalsh(away.T @ away / len(away))[0].clamp(min=0).sqrt())
 
 
 def _require_variation(wholes: _Wholes) -> None:
