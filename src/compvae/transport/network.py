@@ -196,7 +196,7 @@ class Transport(nn.Module):
         return 0 if self.config.places is None else int(self.config.places.share * steps)
 
     def base_loss(self, batch: Batch, noise: Noise) -> Tensor:
-        """- ln p(W) a value, jointly and of each value alone, and the cost of the link, (B,); large wholes at some places.
+        """- ln p(W) a value, jointly and of each alone, and the cost of the link, (B,); large wholes at some places.
 
         Alone: of wholes with many values and few factors, the joint density hardly says where the few have their mean.
         """
