@@ -31,6 +31,7 @@ from compvae.noise import Noise
 from compvae.parts import Attribute, Categorical, Continuous, PartsSchema
 from compvae.problems import Problem, get, register
 from compvae.transport.network import Transport
+from compvae.transport.observing import whitened_square
 from compvae.verdict.yardsticks import moment_gaussian
 
 VALUES, KINDS = 5, 3
@@ -136,7 +137,7 @@ def log_density(of: Transport | _Five, x: Tensor, counts: Tensor) -> Tensor:
     if isinstance(of, Problem):
         return of.log_density(x.double(), counts)
     rows = [slice(start, start + CHUNK) for start in range(0, len(x), CHUNK)]
-    return torch.cat([of.log_prob(Batch(x[r], CountedParts(counts[r]))) for r in rows])
+    return torch.cat([of.log_density(Batch(x[r], CountedParts(counts[r])), None) for r in rows])
 
 
 def rivals(counts: Tensor, random: np.random.Generator) -> Tensor:
@@ -170,7 +171,7 @@ def measured(name: str, minutes: float, seed: int) -> dict[str, Any]:
     x, counts = unseen.x, unseen.parts.counts
     truth = log_density(problem, x, counts)
     row: dict[str, Any] = {"problem": name, "seed": seed, "minutes": minutes, "entropy": -float(truth.mean())}
-    row["whitened"] = network.whitened_square(unseen)
+    row["whitened"] = whitened_square(network, unseen)
     listed = rivals(counts, np.random.default_rng(seed))
     for label, of in (("truth", problem), ("model", network), ("gaussian", gaussian)):
         off = (truth - log_density(of, x, counts)).numpy()

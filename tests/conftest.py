@@ -57,6 +57,7 @@ MATHEMATICS = {
     "test_tails_models.py",
     "test_textbook.py",
     "test_transport.py",
+    "test_transport_covariates.py",
     "test_transport_places.py",
 }
 

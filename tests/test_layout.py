@@ -25,9 +25,9 @@ posterior.climbing posterior.factor posterior.base posterior.collapsed posterior
 posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
 transport transport.config transport.link transport.gaussian transport.base transport.expectation
-transport.part_network transport.placed transport.given transport.units transport.field transport.convolution
-transport.flow transport.network transport.correlating transport.starting transport.structure transport.places
-transport.editing transport.placed_editing
+transport.part_network transport.placed transport.given transport.units transport.covariates transport.field
+transport.convolution transport.flow transport.network transport.observing transport.correlating
+transport.starting transport.structure transport.places transport.editing transport.placed_editing
 network inference objective
 fitting fitting.calibration fitting.start fitting.seen fitting.shaping fitting.ending
 composing composing.walks composing.generation composing.live composing.history composing.editing composing.held

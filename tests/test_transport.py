@@ -121,45 +121,6 @@ def test_draws_have_the_moments_of_the_base_and_spread_by_context() -> None:
     )
 
 
-def test_what_is_unknown_of_the_context_is_shared() -> None:
-    """Two attributes, [known, value] each: the density is that with (sum n_c M_c) R added to the loading of z."""
-    base = Base(KINDS, VALUES, RANK, FACTORS, 4, flags=(0, 0, 2, 2)).double()
-    base.load_state_dict({**random_base(4).state_dict(), "drawn": normal(KINDS + 1, VALUES, 4, seed=8)})
-    base.spread_by.zero_()
-    counts = counts_of((2, 1, 0), (2, 1, 0), (2, 1, 0))
-    context = torch.tensor([[1, 0.3, 1, -0.5], [1, 0.3, 0, 0], [0, 0, 0, 0]]).double()
-    deviation = normal(3, VALUES, seed=3)
-    found, moments = base.log_prob(deviation, counts, context), base.posterior_mean(deviation, counts, context)
-    for row, columns in enumerate(([], [2, 3], [0, 1, 2, 3])):
-        own, loading = covariances(base, counts[row])
-        unknown = torch.einsum("c,cte->te", with_whole(counts)[row], base.drawn)[:, columns]
-        dense = MultivariateNormal(torch.zeros(VALUES).double(), sum(own) + loading @ loading.T + unknown @ unknown.T)
-        torch.testing.assert_close(found[row], dense.log_prob(deviation[row]), rtol=1e-9, atol=1e-9)
-        torch.testing.assert_close(base.spread(counts, context)[row].square(), dense.variance, rtol=1e-9, atol=1e-9)
-        pull = torch.linalg.solve(dense.covariance_matrix, deviation[row])
-        torch.testing.assert_close(moments.z[row, FACTORS:][columns], unknown.T @ pull, rtol=1e-8, atol=1e-9)
-
-
-def test_the_spread_is_that_of_known_and_of_unknown_context() -> None:
-    """W = sum n_c (m_c + M_c a) + noise of 0.1 a part, a ~ N(0, 1) given for half of the wholes."""
-    rows = 6000
-    noise = Noise(12, rows)
-    counts = noise.integers("counts", 0, 3, KINDS).double() + counts_of((1, 0, 0))
-    effect, value = normal(KINDS, VALUES, seed=2), noise.normal("a", 1, dtype=torch.float64)
-    size = counts.sum(1, keepdim=True)
-    w = counts @ (1 + effect * 0) + (counts @ effect) * value
-    w = w + 0.1 * size.sqrt() * noise.normal("w", VALUES, dtype=torch.float64)
-    known = (noise.uniform("known", 1) < 0.5).double()
-    context = torch.cat([known, known * value], 1)
-    base = fit_base(Base(KINDS, VALUES, RANK, 1, 2, flags=(0, 0)), w, counts, context, None, 3, rows).double()
-    some = counts_of((2, 1, 1)).expand(2, -1)
-    found = base.spread(some, torch.tensor([[1.0, 0.5], [0.0, 0.0]]).double()) * base.scale
-    own = torch.full((VALUES,), 0.1 * 2.0).double()
-    assert (found[0] / own - 1).abs().max() < 0.25  # K = 4
-    truth = (own.square() + (some[0] @ effect).square()).sqrt()
-    assert (found[1] / truth - 1).abs().max() < 0.25
-
-
 def test_draws_of_the_posterior_add_up_to_w_and_have_its_means() -> None:
     base, rows = random_base(), 20_000
     counts, deviation = counts_of((2, 1, 0)).expand(rows, -1), normal(1, VALUES, seed=5).expand(rows, -1)
@@ -301,7 +262,7 @@ def test_whitened_units_are_the_root_of_the_dense_covariance() -> None:
 def test_log_prob_is_the_dense_gaussian_where_the_map_is_the_identity(whitened: bool) -> None:
     network, counts = random_transport(strength=0.0, whitened=whitened), counts_of((2, 1, 0), (0, 0, 3))
     x = network.base.mean(counts, counts[:, :0]) + normal(2, VALUES, seed=1)
-    found = network.log_prob(Batch(x, CountedParts(counts)))
+    found = network.log_density(Batch(x, CountedParts(counts)), None)
     for row in range(2):
         own, loading = covariances(network.base, counts[row])
         mean = network.base.mean(counts[row : row + 1], counts[:1, :0])[0]
@@ -329,7 +290,7 @@ def test_the_density_integrates_to_one(link: str, whitened: bool) -> None:
     grid = torch.cartesian_prod(axis, axis)
     counts = counts_of((1, 1, 0)).expand(len(grid), -1)
     with torch.no_grad():
-        density = network.log_prob(Batch(grid, CountedParts(counts))).exp()
+        density = network.log_density(Batch(grid, CountedParts(counts)), None).exp()
     assert abs(float(density.sum() * (axis[1] - axis[0]) ** 2) - 1) < 1e-3
 
 

@@ -190,7 +190,7 @@ def test_log_prob_is_the_dense_gaussian_where_the_map_is_the_identity() -> None:
     own, loading = covariances(network, one)
     total = sum(own, torch.zeros(VALUES, VALUES).double()) + loading @ loading.T
     dense = MultivariateNormal(given.mean[0], total)
-    found = network.log_prob(Batch(x, one))[0]
+    found = network.log_density(Batch(x, one), None)[0]
     torch.testing.assert_close(found, dense.log_prob(x[0]), rtol=1e-6, atol=1e-6)
 
 

@@ -168,6 +168,7 @@ class Batch:
     x: (B, *shape).  parts: either view.  context: (B, E) encoded covariates, or None where the model has none.
     shared: which wholes have a common z, or None where each has its own.
     records: which whole of some data each of them is, (B,) int64, or None where they were made for the batch.
+    told: context with all that is known, where ``context`` hides some of it in training, (B, E); None: as ``context``.
     """
 
     x: Tensor
@@ -175,6 +176,7 @@ class Batch:
     context: Tensor | None = None
     shared: Shared | None = None
     records: Tensor | None = None
+    told: Tensor | None = None
 
     def __post_init__(self) -> None:
         for name, rows in (
@@ -188,9 +190,15 @@ class Batch:
     def __len__(self) -> int:
         return len(self.x)
 
+    @property
+    def all_told(self) -> Tensor | None:
+        """Context with all that is known, (B, E)."""
+        return self.context if self.told is None else self.told
+
     def rows(self, rows: Tensor) -> Batch:
         """Some of the wholes, each on its own: who shares a factor with whom is left out.  rows: (R,) int64."""
-        return Batch(self.x[rows], self.parts.rows(rows), None if self.context is None else self.context[rows])
+        context, told = (None if each is None else each[rows] for each in (self.context, self.told))
+        return Batch(self.x[rows], self.parts.rows(rows), context, told=told)
 
     def different(self) -> Batch:
         """Each whole of the data once, on its own: of few wholes, draws hold the same ones again and again."""
@@ -203,9 +211,9 @@ class Batch:
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Batch:
         """The same batch elsewhere, x and context as floating-point numbers of this type."""
-        context = None if self.context is None else self.context.to(device, dtype)
+        context, told = (None if each is None else each.to(device, dtype) for each in (self.context, self.told))
         shared = None if self.shared is None else replace(self.shared, group=self.shared.group.to(device))
-        return Batch(self.x.to(device, dtype), self.parts.to(device), context, shared)
+        return Batch(self.x.to(device, dtype), self.parts.to(device), context, shared, told=told)
 
 
 def collate(compositions: Sequence[Multiset], dtype: torch.dtype = torch.float32) -> Parts:

@@ -32,6 +32,7 @@ from compvae.storage import Provenance, load_network, save_network
 from compvae.tails import Event, Goal, TailSample, Whitened, tail
 from compvae.transport.config import AnyModelConfig
 from compvae.transport.network import Transport
+from compvae.transport.observing import log_prob
 
 __all__ = ["Model", "Ranking", "Terms"]
 
@@ -246,7 +247,7 @@ class Model:
     def _log_prob(self, batch: Batch, seed: int, samples: int) -> Tensor:
         """ln p(x | parts), (B,): exact, or the importance-weighted bound."""
         if isinstance(self.network, Transport):
-            return self.network.log_prob(batch)
+            return log_prob(self.network, batch)
         return importance_bound(self.network, batch, Noise(seed, len(batch)), at_least_one(samples, "samples"))
 
     def distribution(self, parts: object, context: Context | None = None) -> PartsDistribution:

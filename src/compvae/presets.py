@@ -28,6 +28,7 @@ from compvae.transport.config import AnyModelConfig, PlacesConfig, TransportConf
 __all__ = ["AUTO", "FIRST", "PRESETS", "default_preset", "family", "preset", "presets_of", "structured_preset"]
 
 AUTO = "auto"  # the preset that is chosen among all that suit
+SEEN = 1024  # contexts that are kept
 FIRST = "transport"  # what a choice starts from: the invertible model
 
 
@@ -183,7 +184,7 @@ def _transport(problem: Source) -> TransportConfig:
         context=problem.context,
         shape=problem.shape,
         extensive=problem.extensive,
-        draws_context=True,
+        seen=SEEN if problem.context else 0,
         width=128 if math.prod(problem.shape) <= 128 else 256,
         quiet=0.5,  # docs/experiments.md, 21
         atom=1.0,
@@ -204,6 +205,7 @@ def _placed_transport(problem: Source) -> TransportConfig:
         parts=problem.schema,
         context=problem.context,
         shape=problem.shape,
+        seen=SEEN if problem.context else 0,
         rank=4,
         factors=2 if problem.rows_together > 1 else 0,
         width=64,

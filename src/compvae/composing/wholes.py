@@ -15,6 +15,7 @@ from compvae.network import Network
 from compvae.noise import Noise
 from compvae.transport.editing import edited_wholes
 from compvae.transport.network import Transport
+from compvae.transport.observing import observe
 from compvae.transport.placed_editing import PlacedGroup, edited_placed_wholes
 
 __all__ = ["wholes_after"]
@@ -40,15 +41,15 @@ def wholes_after(
     rows = torch.arange(len(batch)).repeat(draws)
     groups, now = [group.rows(rows) for group in groups], now.rows(rows)
     if isinstance(network, Transport):
-        given = network.given(batch.parts, batch.context)
-        deviation = kept_or_found(known, key, lambda: network.deviations(batch.x, given))
+        seen = kept_or_found(known, key, lambda: observe(network, batch))
+        context, deviation = seen.drawn(rows, noise)
         shared = None if batch.shared is None else batch.shared.repeated(draws)
-        observed = replace(batch.rows(rows), shared=shared)
+        observed = replace(batch.rows(rows), shared=shared, context=context)
         if network.config.places is not None:
             placed = [_placed(group) for group in groups]
-            return edited_placed_wholes(network, observed, deviation[rows], placed, now, noise)
+            return edited_placed_wholes(network, observed, deviation, placed, now, noise)
         stages = [(group.stages, group.steps) for group in groups]
-        return edited_wholes(network, observed, deviation[rows], stages, now, noise)
+        return edited_wholes(network, observed, deviation, stages, now, noise)
     latent = redrawn(network, batch, noise, draws, known, key)
     after = edited(network, latent, groups, now, noise)
     x = after.x.mean

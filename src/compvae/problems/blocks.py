@@ -6,14 +6,17 @@ All of it is computed from the noise of a block's first row, so that rows can be
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from compvae.context import encode_values
 from compvae.noise import Noise
+from compvae.parts import Attribute
 
-__all__ = ["BLOCK", "KNOWN", "Neighbours", "log_uniform", "neighbours"]
+__all__ = ["BLOCK", "Neighbours", "log_uniform", "neighbours", "partly_told"]
 
 BLOCK = 4  # rows among which days are shared
 KNOWN = 0.5  # probability that a covariate is given in training, once for all that belong together
@@ -51,3 +54,16 @@ def log_uniform(noise: Noise, low: int, high: int | Tensor) -> Tensor:
     spread = ((top + 1) / low).double().log() if isinstance(high, Tensor) else math.log((high + 1) / low)
     drawn = (low * (noise.uniform("sizes", dtype=torch.float64) * spread).exp()).long()
     return torch.minimum(drawn.clamp_(min=low), top)
+
+
+def partly_told(
+    attributes: Sequence[Attribute], values: Tensor, known: Tensor, noise: Noise
+) -> tuple[Tensor | None, Tensor | None]:
+    """Encoded context with each covariate hidden half of the time, and with all that is known, (B, E) each.
+
+    None where there are no covariates.  values, known: (B, A).  noise: that rows which belong together have in common.
+    """
+    if not attributes:
+        return None, None
+    shown = known & (noise.uniform("known", len(attributes)) < KNOWN)
+    return encode_values(attributes, values, shown), encode_values(attributes, values, known)

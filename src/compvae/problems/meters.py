@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from compvae.batch import Batch, CountedParts, Shared
-from compvae.context import describe_values, encode_values
+from compvae.context import describe_values
 from compvae.data.covariates import Covariates
 from compvae.data.homes import Bands, Profiles
 from compvae.data.meter_days import MeterDays
@@ -23,7 +23,7 @@ from compvae.data.times import iso_day
 from compvae.errors import DataError
 from compvae.noise import Noise
 from compvae.parts import Attribute, Categorical, PartsSchema
-from compvae.problems.blocks import BLOCK, KNOWN, neighbours
+from compvae.problems.blocks import BLOCK, neighbours, partly_told
 from compvae.problems.pools import Pool
 from compvae.problems.source import Wholes
 
@@ -114,9 +114,8 @@ class MeterGroups:
         x = torch.zeros(len(noise), *self.shape, dtype=torch.float64).index_add_(0, whole, kw)
         counts = torch.zeros(len(noise), len(self.profiles.names), dtype=torch.float64)
         counts.index_put_((whole, pool.kind[record]), torch.ones(len(whole), dtype=torch.float64), accumulate=True)
-        known = self._known[day] & (common.uniform("known", len(self.context)) < KNOWN)
-        context = encode_values(self.context, self._values[day], known) if self.context else None
-        return Batch(x.float(), CountedParts(counts), context, Shared.of(rows.first))
+        context, told = partly_told(self.context, self._values[day], self._known[day], common)
+        return Batch(x.float(), CountedParts(counts), context, Shared.of(rows.first), told=told)
 
     # -- evaluation ----------------------------------------------------------------------------------------------
 

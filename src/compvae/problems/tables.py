@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from compvae.batch import Batch, Shared, collate
-from compvae.context import describe_values, encode_values
+from compvae.context import describe_values
 from compvae.data.dataset import Dataset
 from compvae.data.split import SHARE, held_out
 from compvae.errors import DataError
 from compvae.noise import Noise
 from compvae.parts import Attribute
-from compvae.problems.blocks import BLOCK, KNOWN, neighbours
+from compvae.problems.blocks import BLOCK, neighbours, partly_told
 from compvae.problems.source import Wholes
 
 __all__ = ["TableWholes"]
@@ -96,10 +96,9 @@ class TableWholes:
         else:
             whole, first = groups.one_by_one(noise), noise.rows
         common = noise.of_rows(first)
-        known = self._known[whole] & (common.uniform("known", len(self.context)) < KNOWN)
-        context = encode_values(self.context, self._values[whole], known) if self.context else None
+        context, told = partly_told(self.context, self._values[whole], self._known[whole], common)
         shared = Shared.of(first) if self.shares else None
-        return Batch(self._x[whole], self._parts.rows(whole), context, shared, whole)
+        return Batch(self._x[whole], self._parts.rows(whole), context, shared, whole, told)
 
     @property
     def held_sizes(self) -> np.ndarray:

@@ -22,7 +22,7 @@ from compvae.files import reason
 from compvae.problems.own import OwnData, own_data
 from compvae.problems.source import Source
 from compvae.train.schedule import Recipe, recipe_for
-from compvae.transport.config import ModelConfigField
+from compvae.transport.config import ModelConfigField, without_old_settings
 
 __all__ = ["FORMAT_VERSION", "RunConfig", "read_options", "read_run", "resolve", "with_data"]
 
@@ -148,6 +148,8 @@ def with_data(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_run(data: Mapping[str, Any], where: str, stored: bool = False) -> RunConfig:
     """A run's configuration from plain data.  stored: of a file, whose idle settings are put back to their defaults."""
+    if stored and isinstance(data.get("model"), Mapping):
+        data = {**data, "model": without_old_settings(data["model"], where)}
     found = from_plain_data(RunConfig, data, where, stored)
     return found.settled() if stored else found
 

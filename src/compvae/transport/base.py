@@ -6,15 +6,12 @@ so that, with n_c parts of kind c, n_0 = 1 for what a whole brings beside its pa
 
     E W = sum_c n_c (m_c + M_c a),   Cov W = e^(2 g a) ( sum_c n_c (L_c L_c' + diag d_c) + (sum_c n_c B_c)(..)' )
 
-The variance grows with K through the parts and with K^2 through what they share.  A covariate that is not given is
-drawn: a ~ N(E a, R R'), so that its effect (sum_c n_c M_c) R is one more thing that parts share.  Given W everything is
+The variance grows with K through the parts and with K^2 through what they share.  Given W everything is
 linear-Gaussian: the terms of the kinds, w_0 and z have their posterior in closed form, several wholes with one z too.
 What n alike parts have in common is their sum; the sum of n' of them, given it, is a bridge (docs/mathematics.md).
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -30,8 +27,7 @@ class Base(nn.Module):
     """W given the composition, in units of ``scale``.
 
     scale: (T,).  means: of each kind and each covariate, (C + 1, 1 + E, T).  loadings: L_c, (C + 1, T, R).
-    noise: d_c, (C + 1, T).  shared: B_c, (C, T, Z).  spread_by: g, (E,).  drawn: M_c R, (C + 1, T, E), where covariates
-    that are not given are drawn.
+    noise: d_c, (C + 1, T).  shared: B_c, (C, T, Z).  spread_by: g, (E,).
     """
 
     scale: Tensor
@@ -40,23 +36,16 @@ class Base(nn.Module):
     noise: Tensor
     shared: Tensor
     spread_by: Tensor
-    drawn: Tensor
 
-    def __init__(
-        self, kinds: int, values: int, rank: int, factors: int, covariates: int, flags: Sequence[int] = ()
-    ) -> None:
-        """flags: of each covariate, which one says that it is known; none where those unknown are not drawn."""
+    def __init__(self, kinds: int, values: int, rank: int, factors: int, covariates: int) -> None:
         super().__init__()
-        self.kinds, self.rank, self.flags = kinds, rank, list(flags)
-        self.factors = factors + len(flags)  # coordinates of z, the covariates that are drawn behind the others
+        self.kinds, self.rank, self.factors = kinds, rank, factors
         self.register_buffer("scale", torch.ones(values))
         self.register_buffer("means", torch.zeros(kinds + 1, 1 + covariates, values))
         self.register_buffer("loadings", torch.zeros(kinds + 1, values, rank))
         self.register_buffer("noise", torch.ones(kinds + 1, values))
         self.register_buffer("shared", torch.zeros(kinds, values, factors))
         self.register_buffer("spread_by", torch.zeros(covariates))
-        if flags:
-            self.register_buffer("drawn", torch.zeros(kinds + 1, values, covariates))
 
     # -- moments -------------------------------------------------------------------------------------------------
 
@@ -69,16 +58,12 @@ class Base(nn.Module):
     def spread(self, counts: Tensor, context: Tensor) -> Tensor:
         """Standard deviation of each value of W, (B, T).  counts: (B, C).  context: (B, E)."""
         own = self.loadings.to(counts.dtype).square().sum(2) + self.noise.to(counts.dtype)
-        shared = self.shared_loadings(counts, context).square().sum(2)
+        shared = self.shared_loadings(counts).square().sum(2)
         return (with_whole(counts) @ own + shared).sqrt() * self.factor(context)
 
-    def shared_loadings(self, counts: Tensor, context: Tensor | None) -> Tensor:
-        """sum_c n_c [B_c, M_c R], (B, T, Z): what z does; nothing where a covariate is known.  counts: (B, C)."""
-        loadings = torch.einsum("bc,ctz->btz", counts, self.shared.to(counts.dtype))
-        if not self.flags or context is None:
-            return loadings
-        drawn = torch.einsum("bc,cte->bte", with_whole(counts), self.drawn.to(counts.dtype))
-        return torch.cat([loadings, drawn * (1 - context[:, None, self.flags])], 2)
+    def shared_loadings(self, counts: Tensor) -> Tensor:
+        """sum_c n_c B_c, (B, T, Z): what z does.  counts: (B, C)."""
+        return torch.einsum("bc,ctz->btz", counts, self.shared.to(counts.dtype))
 
     def factor(self, context: Tensor) -> Tensor:
         """e^(g a), (B, 1): how much wider a whole with this context is.  context: (B, E)."""
@@ -97,7 +82,7 @@ class Base(nn.Module):
         deviation = deviation + (n @ self.noise.to(dtype)).sqrt() * rest
         if self.factors:
             z = source.normal("z", self.factors, dtype=dtype) if z is None else z
-            deviation = deviation + (self.shared_loadings(counts, context) @ z[..., None])[..., 0]
+            deviation = deviation + (self.shared_loadings(counts) @ z[..., None])[..., 0]
         return deviation * self.factor(context)
 
     def draw_terms(self, counts: Tensor, context: Tensor, source: NormalSource, name: str) -> Tensor:
@@ -140,14 +125,14 @@ class Base(nn.Module):
 
     def of_z(self, counts: Tensor, context: Tensor, z: Tensor) -> Tensor:
         """(sum_c n_c B_c) z, (B, T).  counts: (B, C).  z: (B, Z)."""
-        return (self.shared_loadings(counts, context) @ z[..., None])[..., 0] * self.factor(context)
+        return (self.shared_loadings(counts) @ z[..., None])[..., 0] * self.factor(context)
 
     def factorised(self, counts: Tensor, context: Tensor | None = None) -> LinearGaussian:
         """The terms of the kinds, of these compositions.  counts: (B, C).  context: (B, E), none for a factor of 1."""
         n = with_whole(counts)
         loadings = self.loadings.to(n.dtype) * n.sqrt()[:, :, None, None]  # (B, C + 1, T, R)
         noises = n[..., None] * self.noise.to(n.dtype)
-        shared = self.shared_loadings(counts, context)
+        shared = self.shared_loadings(counts)
         factor = torch.ones_like(n[:, :1]) if context is None else self.factor(context)
         return LinearGaussian(loadings.transpose(1, 2).flatten(2), noises, shared, factor)
 

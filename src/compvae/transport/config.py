@@ -9,9 +9,18 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from compvae.checks import from_plain_data
 from compvae.config import ModelConfig
+from compvae.errors import ConfigError
 from compvae.parts import Attribute, PartsSchema
 
-__all__ = ["AnyModelConfig", "LinkName", "ModelConfigField", "PlacesConfig", "TransportConfig", "model_config_from"]
+__all__ = [
+    "AnyModelConfig",
+    "LinkName",
+    "ModelConfigField",
+    "PlacesConfig",
+    "TransportConfig",
+    "model_config_from",
+    "without_old_settings",
+]
 
 LinkName = Literal["identity", "bend", "log", "saturation", "logit"]
 
@@ -40,7 +49,7 @@ class TransportConfig(BaseModel):
 
     link: in which units parts add up (link.py).  extensive: W = y where True, W = K y where x does not grow with K.
     rank: factors of each kind's covariance.  factors: coordinates of z.
-    draws_context: covariates that are not given are drawn, and so are shared; otherwise they are as if they were 0.
+    seen: how many contexts of training wholes are kept, of which those that nobody tells are drawn (covariates.py).
     lower, upper: limits that no whole exceeds, None where there is none.  integers: wholes are whole numbers.
     nonnegative: kinds that are never below 0, where others are: neither are wholes of these kinds alone.
     width, depth: of the velocity field.  steps: of the discretised map.
@@ -61,7 +70,7 @@ class TransportConfig(BaseModel):
     extensive: bool = True
     rank: Annotated[int, Field(ge=0, le=4096)] = 8
     factors: Annotated[int, Field(ge=0, le=256)] = 3
-    draws_context: bool = False  # as in files that have no such field
+    seen: Annotated[int, Field(ge=0, le=65_536)] = 0  # none, as in files that have no such field
     lower: float | None = None
     upper: float | None = None
     nonnegative: tuple[int, ...] = ()
@@ -99,8 +108,19 @@ ModelConfigField = Annotated[
 """A configuration of either kind as a field of a pydantic model."""
 
 
+def without_old_settings(data: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """A configuration without what release 0.1 alone had; a ConfigError where it cannot be read without."""
+    if data.get("draws_context"):
+        raise ConfigError(
+            f"{where}: this model draws unknown covariates from a Gaussian, as compvae 0.1 did; load it with "
+            "compvae 0.1, or train it again"
+        )
+    return {name: value for name, value in data.items() if name != "draws_context"}
+
+
 def model_config_from(data: Mapping[str, Any], where: str, stored: bool = False) -> AnyModelConfig:
     """A configuration of either kind from plain data (as in config.json); a ConfigError names the field at fault."""
+    data = without_old_settings(data, where)
     if _kind_of(data) == "transport":
         return from_plain_data(TransportConfig, data, where, stored)
     return ModelConfig.read(data, where, stored=stored)

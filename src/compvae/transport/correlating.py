@@ -41,7 +41,7 @@ def correct_shared_(network: Transport, wholes: Batch, seed: int) -> Tensor:
     wholes: of the training data; those with one z stand together.
     """
     base = network.base
-    first = _pairs(base, wholes) if isinstance(base, Base) else torch.zeros(0)
+    first = _pairs(wholes) if isinstance(base, Base) else torch.zeros(0)
     if not len(first) or not network.config.factors:
         return torch.ones(network.config.parts.n_kinds, dtype=torch.float64)
     assert isinstance(base, Base)
@@ -78,7 +78,7 @@ def _change(real: Tensor, drawn: Tensor, one: Tensor, other: Tensor) -> Tensor:
 
 def _centre(network: Transport, batch: Batch) -> Tensor:
     """The whole at the mean of its base, (B, T) float64."""
-    given = network.given(batch.parts, batch.context)
+    given = network.given(batch.parts, batch.all_told)
     values = batch.x[0].numel()
     return network.wholes(torch.zeros(len(batch), values, dtype=torch.float64), given, COARSE).flatten(1).double()
 
@@ -87,15 +87,20 @@ def _centre(network: Transport, batch: Batch) -> Tensor:
 def drawn_together(
     network: Transport, one: Batch, other: Batch, draws: int, seed: int, steps: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Draws for the compositions of both, z drawn once for the two, (P, draws, T) each.  steps: of the map."""
+    """Draws for the compositions of both, (P, draws, T) each; z and unknown covariates are drawn once for the two.
+
+    steps: of the map.
+    """
     pairs = len(one)
     rows = torch.arange(pairs).repeat_interleave(draws)
-    z = Noise(seed, len(rows), 2).normal("z", max(1, network.base.factors), dtype=torch.float64)
+    common = Noise(seed, len(rows), 2)
+    z = common.normal("z", max(1, network.base.factors), dtype=torch.float64)
     found = []
     for number, batch in enumerate((one, other)):
         many = batch.rows(rows)
         noise = Noise(seed, len(rows), number)
-        x = network.draw(many.parts, many.context, noise, z[:, : network.base.factors], steps)
+        context = network.completed(many.all_told, common)
+        x = network.draw(many.parts, context, noise, z[:, : network.base.factors], steps)
         found.append(x.flatten(1).view(pairs, draws, -1))
     return found[0], found[1]
 
@@ -119,15 +124,12 @@ def scale_shared_(base: Base, counts: Tensor, factors: Tensor) -> None:
     base.loadings.mul_(left.sqrt()[:, None])
 
 
-def _pairs(base: Base, wholes: Batch) -> Tensor:
-    """The first of two neighbours with one z, (P,) int64; of those with all covariates, where others are drawn."""
+def _pairs(wholes: Batch) -> Tensor:
+    """The first of two neighbours with one z, (P,) int64."""
     groups: Shared | None = wholes.shared
     if groups is None:
         return torch.zeros(0, dtype=torch.int64)
     first = (groups.group[1:] == groups.group[:-1]).nonzero()[:, 0]
-    if wholes.context is not None and base.flags:
-        known = (wholes.context[first][:, base.flags] > 0).all(1)
-        first = first[known] if known.any() else first
     return first[: min(PAIRS, PAIR_VALUES // wholes.x[0].numel())]
 
 

@@ -24,7 +24,6 @@ LEAST_NOISE = 1e-6  # d_c in units of scale^2
 PAIR_NUMBERS, PAIR_ROUNDS = 2**20, 20  # values of wholes with one z that are looked at, and how often
 MOST_AXES = 512  # in which second moments are taken apart
 MOST_WEIGHTED = 2**23  # numbers of the normal equations, beyond which all values of a whole have one weight
-FEWEST_KNOWN = 500  # wholes with all covariates, to which alone what they leave is fitted
 CHUNK_NUMBERS = 2**24  # of the loadings of one chunk
 
 
@@ -45,17 +44,7 @@ def fit_base(
     base.scale.copy_(scale)
     base.means.copy_((means / scale).view_as(base.means))
     width = (variance / scale.square()).mean(1, keepdim=True)
-    all_known = (context[:, base.flags] > 0).all(1)
-    enough = int(all_known.sum()) >= FEWEST_KNOWN
-    known = all_known.nonzero()[:, 0] if enough else torch.arange(len(w))
-    some = None if groups is None else Shared.of(groups.group[known])
-    told = Base(base.kinds, len(scale), base.rank, base.shared.shape[2], context.shape[1])
-    told.means.copy_(base.means)
-    _fit_variation(told, w[known] / scale, counts[known], context[known], width[known], some, rounds, rows)
-    for name in ("loadings", "noise", "shared", "spread_by"):
-        getattr(base, name).copy_(getattr(told, name))
-    if base.flags and enough:  # otherwise what they leave holds what is unknown already
-        _draw_unknown(base, context[known])
+    _fit_variation(base, w / scale, counts, context, width, groups, rounds, rows)
     return base
 
 
@@ -73,18 +62,6 @@ def _fit_variation(
         _round(base, w[few], counts[few], context[few], width[few], some)
     base.means.copy_(means)  # of all rows, each weighted by its own variance
     _match_variance(base, w, counts, context, groups is not None)
-
-
-def _draw_unknown(base: Base, context: Tensor) -> None:
-    """M_c R with R R' = Cov a, one attribute at a time; g a is 0 on average.  context: of known rows, (N, E)."""
-    flags, mean = torch.tensor(base.flags), context.mean(0)
-    away = context - mean
-    covariance = away.T @ away / len(away) * (flags[:, None] == flags)
-    values, axes = torch.linalg.eigh(covariance)
-    root = axes * values.clamp(min=0).sqrt()
-    base.drawn.copy_(torch.einsum("cet,ef->ctf", base.means[:, 1:].double(), root))
-    g = base.spread_by.double()
-    base.spread_by.index_add_(0, flags, -(g * mean).to(base.spread_by.dtype))
 
 
 def _weighted_means(design: Tensor, w: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
@@ -132,7 +109,7 @@ def _match_variance(base: Base, w: Tensor, counts: Tensor, context: Tensor, know
     known: what is shared was seen between wholes, and stays.
     """
     size = counts.sum(1, keepdim=True)
-    shared = base.shared_loadings(counts, context).square().sum(2) * base.factor(context).square()
+    shared = base.shared_loadings(counts).square().sum(2) * base.factor(context).square()
     held = (shared / size).mean(0) if known else torch.zeros_like(shared[0])
     real = ((w - base.mean(counts, context)).square() / size).mean(0)
     drawn = (base.spread(counts, context).square() / size).mean(0)

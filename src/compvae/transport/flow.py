@@ -16,7 +16,7 @@ from torch import Tensor
 from compvae.transport.convolution import ConvolutionField
 from compvae.transport.field import VelocityField, path_scale
 
-__all__ = ["EXACT_VALUES", "Field", "apply", "invert", "log_determinant"]
+__all__ = ["EXACT_VALUES", "Field", "apply", "invert", "log_determinant", "roughly_inverted"]
 
 Field = VelocityField | ConvolutionField
 
@@ -47,22 +47,27 @@ def apply(field: Field, u: Tensor, embedded: Tensor, steps: int) -> Tensor:
     return u
 
 
-def invert(field: Field, u: Tensor, embedded: Tensor, steps: int) -> Tensor:
+def invert(field: Field, u: Tensor, embedded: Tensor, steps: int, rounds: int = ROUNDS) -> Tensor:
     """The inverse of the same map, each step solved to TOLERANCE.  u: (B, T), embedded: (B, H) -> (B, T).
 
     Fixed-point iteration with Anderson's acceleration, depth 1; a row rests once it is solved, so that no row depends
     on those beside it.
     """
     for index in reversed(range(steps)):
-        u = _solved(lambda v, k=index: _step(field, v, embedded, k, steps), u)  # type: ignore[misc]
+        u = _solved(lambda v, k=index: _step(field, v, embedded, k, steps), u, rounds)  # type: ignore[misc]
     return u
 
 
-def _solved(step: Callable[[Tensor], Tensor], target: Tensor) -> Tensor:
+def roughly_inverted(field: Field, u: Tensor, embedded: Tensor, steps: int) -> Tensor:
+    """About the inverse, arguments as in :func:`invert`: each step is corrected once."""
+    return invert(field, u, embedded, steps, rounds=1)
+
+
+def _solved(step: Callable[[Tensor], Tensor], target: Tensor, rounds: int) -> Tensor:
     """v with step(v) = target.  target: (B, T)."""
     value = 2 * target - step(target)  # the step backwards, to first order
     before_value, before_left = value, torch.zeros_like(value)
-    for index in range(ROUNDS):
+    for index in range(rounds):
         left = target - step(value)
         active = left.abs().amax(1, keepdim=True) > TOLERANCE
         if not active.any():

@@ -16,13 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from compvae.batch import Batch, Parts
-from compvae.context import context_size, flag_columns
+from compvae.context import context_size
 from compvae.noise import Noise, NormalSource
 from compvae.transport.base import Base
 from compvae.transport.config import TransportConfig
 from compvae.transport.convolution import ConvolutionField
+from compvae.transport.covariates import Covariates
 from compvae.transport.field import VelocityField, path_scale
-from compvae.transport.flow import EXACT_VALUES, Field, apply, invert, log_determinant
+from compvae.transport.flow import EXACT_VALUES, Field, apply, invert, log_determinant, roughly_inverted
 from compvae.transport.given import CountedGiven, Given, PlacedGiven
 from compvae.transport.link import Link, within
 from compvae.transport.placed import PlacedBase
@@ -33,6 +34,7 @@ __all__ = ["DEQUANTISED", "Transport", "base_of", "row_weights"]
 DEQUANTISED = 0.15  # standard deviation of the noise on whole numbers: what is drawn within 1/2 is put back
 MAP_NUMBERS = 2**16  # values of wholes that go through convolutions at once
 FITTED_PLACES = 256  # of wholes, that a step of that fit looks at
+ROUGH_STEPS = 4  # of the map, where candidates are compared
 SLACK = 1.25  # how far draws may go, over the farthest of the data, in units of the spread
 
 
@@ -46,6 +48,7 @@ class Transport(nn.Module):
         self.config = config
         values, kinds, told = math.prod(config.shape), config.parts.n_kinds, context_size(config.context)
         self.link = Link(config.link, values, config.extensive)
+        self.covariates = Covariates(config.context, config.seen)
         self.base: Base | PlacedBase
         self.field: VelocityField | ConvolutionField
         if config.places is None:
@@ -68,6 +71,10 @@ class Transport(nn.Module):
         if isinstance(self.base, PlacedBase):
             return PlacedGiven(self.base, parts.padded(), context, told, dtype)
         return CountedGiven(self.base, parts, context, told, dtype)
+
+    def completed(self, context: Tensor | None, source: NormalSource) -> Tensor | None:
+        """Context with a draw in the place of what is unknown, (B, E).  context: (B, E)."""
+        return None if context is None else self.covariates.complete(context, source)
 
     # -- from W to x and back ------------------------------------------------------------------------------------
 
@@ -99,15 +106,15 @@ class Transport(nn.Module):
         steps: int | None = None,
     ) -> Tensor:
         """One whole for each row, float32 (B, *shape).  context: (B, E).  z: (B, Z), drawn where not given."""
-        given = self.given(parts, context)
+        given = self.given(parts, self.completed(context, source))
         return self.wholes(given.draw(source, z), given, steps)
 
-    def log_prob(self, batch: Batch) -> Tensor:
+    def log_density(self, batch: Batch, context: Tensor | None) -> Tensor:
         """ln p(x | parts, context), nats float64 (B,); wholes with one z together, split equally over them.
 
-        Whole numbers: their probability, p * noise at them over the noise's own density.
+        Whole numbers: their probability, p * noise at them over the noise's own density.  context: all known, (B, E).
         """
-        given = self.given(batch.parts, batch.context)
+        given = self.given(batch.parts, context)
         x = batch.x.flatten(1).to(given.counts.dtype)
         u = self._through(invert, self._standardised(x, given), given)
         slope = self._through(lambda *map_: log_determinant(*map_)[1], u, given)
@@ -118,12 +125,14 @@ class Transport(nn.Module):
             total = total + x.shape[1] * math.log(DEQUANTISED * math.sqrt(2 * math.pi))
         return total
 
-    @torch.no_grad()
-    def whitened_square(self, batch: Batch) -> float:
-        """Mean |u|^2 / T of wholes taken back to the base, u white under it: 1 where base and map are right."""
-        given = self.given(batch.parts, batch.context)
-        square = given.gaussian.square(self.deviations(batch.x, given))
-        return float(square.mean()) / batch.x[0].numel()
+    def rough_density(self, x: Tensor, parts: Parts, context: Tensor) -> Tensor:
+        """About ln p(x | parts, context) but for what depends on x alone, (B,): a short map, without its determinant.
+
+        x: (B, *shape).  context: (B, E).
+        """
+        given = self.given(parts, context)
+        u = self._through(roughly_inverted, self._standardised(x, given), given, ROUGH_STEPS)
+        return given.log_prob(self._units(given).back(u.to(given.counts.dtype)))
 
     def _standardised(self, x: Tensor, given: Given) -> Tensor:
         """W - E W of x in the units of the map, (B, T); what lies on a limit is in the middle of an interval beyond."""
@@ -181,7 +190,7 @@ class Transport(nn.Module):
         """The mean squared error of the velocity at one time for each whole, weighted, (B,); weights have mean 1."""
         x = batch.x.flatten(1)
         with torch.no_grad():
-            given = self.given(batch.parts, batch.context, batch.x.dtype)
+            given = self.given(batch.parts, self.completed(batch.all_told, noise), batch.x.dtype)
             first = self._units(given).into(given.draw(noise))
             last = self._blurred(x, given, noise)
             time = _times(noise).to(x.dtype)
@@ -204,7 +213,8 @@ class Transport(nn.Module):
         assert isinstance(base, PlacedBase)
         at = noise.permutation("places", x.shape[1] // base.channels)[:FITTED_PLACES].sort().values
         told = context_size(self.config.context)
-        given = PlacedGiven(base, batch.parts.padded(), batch.context, told, x.dtype, at)
+        context = self.completed(batch.all_told, noise)
+        given = PlacedGiven(base, batch.parts.padded(), context, told, x.dtype, at)
         w = base.values_at(self.link(x, given.sizes) / self._unit(given), at)
         deviation, spread = w - given.mean, given.spread
         alone = (spread.log() + (deviation / spread).square() / 2).mean(1)
@@ -235,8 +245,8 @@ class Transport(nn.Module):
 
 def base_of(config: TransportConfig) -> Base:
     """A base of this form, not fitted yet."""
-    covariates, flags = context_size(config.context), flag_columns(config.context) if config.draws_context else ()
-    return Base(config.parts.n_kinds, math.prod(config.shape), config.rank, config.factors, covariates, flags)
+    covariates = context_size(config.context)
+    return Base(config.parts.n_kinds, math.prod(config.shape), config.rank, config.factors, covariates)
 
 
 def _times(noise: Noise) -> Tensor:

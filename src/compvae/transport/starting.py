@@ -35,11 +35,14 @@ def alone(wholes: Batch) -> Batch:
 def start_transport(network: Transport, wholes: Batch) -> Transport:
     """Fit all but the map, in place.  wholes: training data; those that share a z stand together."""
     config, wholes = network.config, alone(wholes)
+    if wholes.all_told is not None:
+        network.covariates.fit_(wholes.all_told)
     if isinstance(network.base, PlacedBase):
         return _start_placed(network, network.base, wholes)
     counts = wholes.parts.counts.double()
     sizes, x = counts.sum(1, keepdim=True), wholes.x.flatten(1).double()
-    told = wholes.context if wholes.context is not None else counts.new_zeros(len(x), context_size(config.context))
+    context = network.completed(wholes.all_told, Noise(0, len(x)))
+    told = counts.new_zeros(len(x), context_size(config.context)) if context is None else context
     network.link.fit_(x, sizes)
     if config.integers:  # as the map sees them: a kind that never shows a face has some spread there too
         x = x + DEQUANTISED * Noise(0, len(x)).normal("dequantised", x.shape[1], dtype=x.dtype)
@@ -47,7 +50,7 @@ def start_transport(network: Transport, wholes: Batch) -> Transport:
     w = y if config.extensive else y * sizes
     fit_base(network.base, w, counts, told.double(), wholes.shared, EM_ROUNDS, EM_ROWS)
     raise_noise_(network.base, config.floor)
-    network.measure_reach_(wholes.x, wholes.parts, wholes.context)
+    network.measure_reach_(wholes.x, wholes.parts, context)
     return network
 
 

@@ -88,7 +88,7 @@ class _Wholes:
     def of(cls, batch: Batch, covariates: int) -> _Wholes:
         """A batch, flat."""
         counts = batch.parts.counts.double()
-        context = counts.new_zeros(len(counts), covariates) if batch.context is None else batch.context.double()
+        context = counts.new_zeros(len(counts), covariates) if batch.all_told is None else batch.all_told.double()
         return cls(batch.x.flatten(1).double(), counts, counts.sum(1, keepdim=True), context, batch.shared)
 
     def at(self, rows: Tensor) -> _Wholes:
@@ -294,7 +294,7 @@ def _pairs_score(config: TransportConfig, fitted: _Wholes, judged: _Wholes) -> f
     w = (y if config.extensive else y * judged.sizes) / base.scale.double()
     width = base.spread(judged.counts, judged.context).square().mean(1, keepdim=True).sqrt()
     residual = (w - base.mean(judged.counts, judged.context)) / width
-    loadings = base.shared_loadings(judged.counts, judged.context) / width[..., None]
+    loadings = base.shared_loadings(judged.counts) / width[..., None]
     one, other = loadings[first], loadings[first + 1]
     seen = (residual[first, None] @ one)[:, 0] * (residual[first + 1, None] @ other)[:, 0]  # (P, Z)
     fitted_square = ((one.mT @ one) * (other.mT @ other)).sum((1, 2))

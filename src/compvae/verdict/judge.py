@@ -16,6 +16,7 @@ from compvae.noise import Noise
 from compvae.parts import Part, PartsSchema
 from compvae.problems.source import Source
 from compvae.transport.network import Transport
+from compvae.transport.observing import whitened_square
 from compvae.transport.starting import fitted_rows
 from compvae.transport.structure import undetermined_kinds
 from compvae.verdict.scores import Scores, scores_of
@@ -115,4 +116,4 @@ def _whitened(network: Network, unseen: Batch) -> float | None:
     if not isinstance(network, Transport):
         return None
     rows = unseen.rows(torch.arange(min(len(unseen), 100)))
-    return network.whitened_square(rows)
+    return whitened_square(network, rows)

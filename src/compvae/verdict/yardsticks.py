@@ -8,6 +8,8 @@ import torch
 
 from compvae.batch import Batch
 from compvae.network import seeded_network
+from compvae.noise import Noise
+from compvae.presets import SEEN
 from compvae.problems.source import Source
 from compvae.train.quick import descend
 from compvae.transport.base import Base
@@ -24,6 +26,7 @@ def moment_gaussian(source: Source, wholes: Batch, seed: int) -> Transport:
     config = TransportConfig(
         parts=source.schema, context=source.context, shape=source.shape, extensive=source.extensive,
         rank=max(1, min(8, values, 96 // (kinds + 1))), factors=min(3, values), width=1, depth=0, steps=1,
+        seen=SEEN if source.context else 0,
     )  # fmt: skip
     return start_transport(_built(config, seed), wholes)
 
@@ -32,7 +35,7 @@ def counts_flow(source: Source, wholes: Batch, seed: int, seconds: float | None,
     """Flow matching from N(0, I), told n / K, 1 / sqrt(K) and the context; nothing of parts is built in."""
     config = TransportConfig(
         parts=source.schema, context=source.context, shape=source.shape, rank=0, factors=0,
-        width=128 if math.prod(source.shape) <= 128 else 256, floor=0.0,
+        width=128 if math.prod(source.shape) <= 128 else 256, floor=0.0, seen=SEEN if source.context else 0,
     )  # fmt: skip
     network = _built(config, seed)
     unit = wholes.parts.sizes[:, None].float() if source.extensive else torch.ones(len(wholes), 1)
@@ -50,7 +53,10 @@ def counts_flow(source: Source, wholes: Batch, seed: int, seconds: float | None,
     else:
         base.means[-1, 0] = centre / base.scale
         base.noise[-1] = 1.0
-    network.measure_reach_(wholes.x, wholes.parts, wholes.context)
+    if wholes.all_told is not None:
+        network.covariates.fit_(wholes.all_told)
+    told = network.completed(wholes.all_told, Noise(seed, len(wholes)))
+    network.measure_reach_(wholes.x, wholes.parts, told)
     descend(network, source, seed, seconds, steps)
     return network
 

@@ -15,11 +15,10 @@ from torch import Tensor
 
 from compvae.batch import Batch, PaddedParts, Shared
 from compvae.checks import allocate, at_least_one
-from compvae.context import encode_values
 from compvae.noise import Noise
 from compvae.parts import Attribute, Categorical, PartsSchema
 from compvae.problems.base import Problem
-from compvae.problems.blocks import BLOCK, KNOWN, log_uniform, neighbours
+from compvae.problems.blocks import BLOCK, log_uniform, neighbours, partly_told
 from compvae.problems.households.day import CONTEXT, SHARED, Effects, draw_days
 from compvae.problems.households.homes import HALF_HOURS, SPECIFICS, Homes
 from compvae.problems.households.profiles import PROFILES
@@ -97,8 +96,8 @@ class Households(Problem):
         parts = self.draw_parts(log_uniform(noise, min_parts, max_parts), noise)
         x = self.combine(parts, self.draw_specifics(parts, noise), factors)
         seen = factors[:, [SHARED.index(covariate) for covariate in CONTEXT]]
-        known = day.uniform("known", len(CONTEXT)) < KNOWN
-        return Batch(x, parts.counted(), encode_values(CONTEXT, seen, known), Shared.of(first))
+        context, told = partly_told(CONTEXT, seen, torch.ones_like(seen, dtype=torch.bool), day)
+        return Batch(x, parts.counted(), context, Shared.of(first), told=told)
 
     # -- arrays --------------------------------------------------------------------------------------------------
 
