@@ -158,18 +158,6 @@ def _small_places(problem: Source) -> ModelConfig:
     )
 
 
-PRESETS: dict[str, dict[str, Callable[[Source], ModelConfig]]] = {
-    "sines": {"paper": _paper_curves, "small": _small_curves},
-    "colours": {"paper": _paper_images, "small": _small_images},
-    "households": {"small": _small_feeder},
-}
-OWN_DATA: dict[str, dict[str, Callable[[Source], ModelConfig]]] = {
-    "meters": {"small": _small_feeder},
-    "tables": {"small": _small_tables, "sums": _sums},
-    "places": {"small": _small_places},
-}
-
-
 def family(problem: Source) -> str:
     """Whose presets and recipes fit: the problem's own, or those of own data with the same kind of parts."""
     if problem.name in PRESETS or problem.name in OWN_DATA:
@@ -213,6 +201,24 @@ def _placed_transport(problem: Source) -> TransportConfig:
         steps=6,
         places=places,
     )
+
+
+def _feeder(problem: Source) -> TransportConfig:
+    """The invertible model of the feeder: of its profiles, solar homes alone feed in (docs/experiments.md, 23)."""
+    never_below = tuple(kind for kind, name in enumerate(problem.schema.categories) if name != "solar")
+    return _transport(problem).with_changes(rank=8, factors=4, nonnegative=never_below, width=192)
+
+
+PRESETS: dict[str, dict[str, Callable[[Source], AnyModelConfig]]] = {
+    "sines": {"paper": _paper_curves, "small": _small_curves},
+    "colours": {"paper": _paper_images, "small": _small_images},
+    "households": {"small": _feeder},
+}
+OWN_DATA: dict[str, dict[str, Callable[[Source], AnyModelConfig]]] = {
+    "meters": {"small": _small_feeder},
+    "tables": {"small": _small_tables, "sums": _sums},
+    "places": {"small": _small_places},
+}
 
 
 def presets_of(problem: Source) -> dict[str, Callable[[Source], AnyModelConfig]]:

@@ -31,7 +31,7 @@ from compvae.fitting.ending import UnitSeconds, fit_prior, work_of
 from compvae.model import Model
 from compvae.network import Network
 from compvae.noise import Noise
-from compvae.presets import AUTO, PRESETS
+from compvae.presets import AUTO, FIRST, PRESETS
 from compvae.problems import PROBLEMS
 from compvae.problems.own import OwnData
 from compvae.problems.source import OwnSource
@@ -224,7 +224,7 @@ def _chosen(config: RunConfig, options: Mapping[str, Any], minutes: float | None
         fields = {name: options[name] for name in Recipe.model_fields if options.get(name) is not None}
         seconds = None if minutes is None else 60 * minutes
         return choose(config, config.make_problem(), seconds, say, fields)
-    if isinstance(config.model, TransportConfig):
+    if config.preset == FIRST:
         say("looking at the data")
         return Choice(with_structure(config, config.make_problem()))
     return Choice(config)

@@ -103,12 +103,13 @@ class LinearGaussian:
         return found
 
     def square(self, deviation: Tensor) -> Tensor:
-        """(W - E W)' (Cov W)^-1 (W - E W), (B,): T in expectation.  deviation: (B, T)."""
-        residual = (deviation / self.factor)[..., None]
-        own = (residual * self.pull(residual)).sum((1, 2))
-        information, score = self.messages(residual)
+        """(W - E W)' (Cov W)^-1 (W - E W), (B, M), T in expectation, of M deviations of each.  deviation: (B, T, M)."""
+        residual = deviation / self.factor[..., None]
+        own = (residual * self.pull(residual)).sum(1)
+        pulled = self.pull(self.shared)
+        information, score = self.shared.mT @ pulled, pulled.mT @ residual
         precision = information + torch.eye(score.shape[1], dtype=score.dtype)
-        explained: Tensor = (score * torch.linalg.solve(precision, score[..., None])[..., 0]).sum(1)
+        explained: Tensor = (score * torch.linalg.solve(precision, score)).sum(1)
         return own - explained
 
     def of_z(self, z: Tensor) -> Tensor:

@@ -125,14 +125,22 @@ class Transport(nn.Module):
             total = total + x.shape[1] * math.log(DEQUANTISED * math.sqrt(2 * math.pi))
         return total
 
-    def rough_density(self, x: Tensor, parts: Parts, context: Tensor) -> Tensor:
-        """About ln p(x | parts, context) but for what depends on x alone, (B,): a short map, without its determinant.
+    def rough_density(self, batch: Batch, contexts: Tensor) -> Tensor:
+        """About ln p(x | parts, context) but for what depends on x and parts alone, of A contexts each, (B, A).
 
-        x: (B, *shape).  context: (B, E).
+        By a short map, without its determinant.  contexts: (B, A, E).
         """
-        given = self.given(parts, context)
-        u = self._through(roughly_inverted, self._standardised(x, given), given, ROUGH_STEPS)
-        return given.log_prob(self._units(given).back(u.to(given.counts.dtype)))
+        number = contexts.shape[1]
+        rows = torch.arange(len(batch)).repeat_interleave(number)
+        given = self.given(batch.parts.rows(rows), contexts.flatten(0, 1))
+        u = self._through(roughly_inverted, self._standardised(batch.x[rows], given), given, ROUGH_STEPS)
+        deviation = self._units(given).back(u.to(given.counts.dtype))
+        if isinstance(self.base, PlacedBase):
+            return given.log_prob(deviation).view(-1, number)
+        factor = self.base.factor(given.context)  # all that differs between the covariances of one whole
+        scaled = (deviation / factor).view(len(batch), number, -1).mT
+        own = self.base.factorised(batch.parts.counts.to(scaled.dtype))
+        return -0.5 * own.square(scaled) - (scaled.shape[1] * factor.log()).view(-1, number)
 
     def _standardised(self, x: Tensor, given: Given) -> Tensor:
         """W - E W of x in the units of the map, (B, T); what lies on a limit is in the middle of an interval beyond."""

@@ -89,9 +89,8 @@ def observe(network: Transport, batch: Batch) -> ObservedContexts:
     size = max(1, CHUNK_NUMBERS // (number * batch.x[0].numel()))
     pieces = []
     for start in range(0, len(batch), size):
-        rows = torch.arange(start, min(start + size, len(batch))).repeat_interleave(number)
-        some = contexts[start : start + size].flatten(0, 1)
-        pieces.append(network.rough_density(batch.x[rows], batch.parts.rows(rows), some).view(-1, number))
+        rows = torch.arange(start, min(start + size, len(batch)))
+        pieces.append(network.rough_density(batch.rows(rows), contexts[rows]))
     score = torch.cat(pieces)
     if batch.shared is not None:
         score = batch.shared.total(score)[batch.shared.group]
@@ -123,5 +122,5 @@ def log_prob(network: Transport, batch: Batch) -> Tensor:
 def whitened_square(network: Transport, batch: Batch) -> float:
     """Mean |u|^2 / T of wholes taken back to the base, u white under it: 1 where base and map are right."""
     seen = observe(network, batch)
-    square = network.given(batch.parts, seen.at(0)).gaussian.square(seen.deviation(0))
+    square = network.given(batch.parts, seen.at(0)).gaussian.square(seen.deviation(0)[..., None])
     return float(square.mean()) / batch.x[0].numel()
