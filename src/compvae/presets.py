@@ -206,7 +206,7 @@ def _placed_transport(problem: Source) -> TransportConfig:
 def _feeder(problem: Source) -> TransportConfig:
     """The invertible model of the feeder: of its profiles, solar homes alone feed in (docs/experiments.md, 23)."""
     never_below = tuple(kind for kind, name in enumerate(problem.schema.categories) if name != "solar")
-    return _transport(problem).with_changes(rank=8, factors=4, nonnegative=never_below, width=192)
+    return _transport(problem).with_changes(rank=8, factors=6, nonnegative=never_below, width=192)
 
 
 PRESETS: dict[str, dict[str, Callable[[Source], AnyModelConfig]]] = {
