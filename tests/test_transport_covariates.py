@@ -158,6 +158,16 @@ def test_an_observed_whole_shows_its_day_and_wholes_with_one_z_have_one() -> Non
     torch.testing.assert_close(best, together.at(0))
 
 
+def test_no_context_at_all_is_an_unknown_one() -> None:
+    network, noise = transport(), Noise(3, 7)
+    unknown = network.draw(counts_of(7), told(None, None, 7), noise)
+    torch.testing.assert_close(network.draw(counts_of(7), None, noise), unknown)
+    x = unknown.double()
+    torch.testing.assert_close(
+        log_prob(network, Batch(x, counts_of(7))), log_prob(network, Batch(x, counts_of(7), told(None, None, 7)))
+    )
+
+
 def test_a_configuration_of_before_is_read_or_says_which_release_reads_it() -> None:
     data = transport().config.model_dump(mode="json")
     assert model_config_from({**data, "draws_context": False}, "here", stored=True) == transport().config

@@ -102,7 +102,7 @@ class Trainer:
         """
         if step and isinstance(self.model, Transport) and step == base_steps(self.model, self.config.recipe):
             reached = self._wholes().rows(torch.arange(REACHED))
-            told = self.model.completed(reached.all_told, Noise(self.config.seed, len(reached)))
+            told = self.model.completed(reached.all_told, Noise(self.config.seed, len(reached)), len(reached))
             self.model.measure_reach_(reached.x, reached.parts, told)
         if (
             isinstance(self.model, Transport)

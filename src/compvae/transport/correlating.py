@@ -99,7 +99,7 @@ def drawn_together(
     for number, batch in enumerate((one, other)):
         many = batch.rows(rows)
         noise = Noise(seed, len(rows), number)
-        context = network.completed(many.all_told, common)
+        context = network.completed(many.all_told, common, len(many))
         x = network.draw(many.parts, context, noise, z[:, : network.base.factors], steps)
         found.append(x.flatten(1).view(pairs, draws, -1))
     return found[0], found[1]

@@ -72,9 +72,12 @@ class Transport(nn.Module):
             return PlacedGiven(self.base, parts.padded(), context, told, dtype)
         return CountedGiven(self.base, parts, context, told, dtype)
 
-    def completed(self, context: Tensor | None, source: NormalSource) -> Tensor | None:
-        """Context with a draw in the place of what is unknown, (B, E).  context: (B, E)."""
-        return None if context is None else self.covariates.complete(context, source)
+    def completed(self, context: Tensor | None, source: NormalSource, rows: int) -> Tensor | None:
+        """Context with a draw in the place of what is unknown, (B, E), B = rows.  context: (B, E), None: unknown."""
+        if not self.config.seen:
+            return context
+        unknown = torch.zeros(rows, context_size(self.config.context))
+        return self.covariates.complete(unknown if context is None else context, source)
 
     # -- from W to x and back ------------------------------------------------------------------------------------
 
@@ -106,7 +109,7 @@ class Transport(nn.Module):
         steps: int | None = None,
     ) -> Tensor:
         """One whole for each row, float32 (B, *shape).  context: (B, E).  z: (B, Z), drawn where not given."""
-        given = self.given(parts, self.completed(context, source))
+        given = self.given(parts, self.completed(context, source, len(parts)))
         return self.wholes(given.draw(source, z), given, steps)
 
     def log_density(self, batch: Batch, context: Tensor | None) -> Tensor:
@@ -198,7 +201,7 @@ class Transport(nn.Module):
         """The mean squared error of the velocity at one time for each whole, weighted, (B,); weights have mean 1."""
         x = batch.x.flatten(1)
         with torch.no_grad():
-            given = self.given(batch.parts, self.completed(batch.all_told, noise), batch.x.dtype)
+            given = self.given(batch.parts, self.completed(batch.all_told, noise, len(batch)), batch.x.dtype)
             first = self._units(given).into(given.draw(noise))
             last = self._blurred(x, given, noise)
             time = _times(noise).to(x.dtype)
@@ -221,7 +224,7 @@ class Transport(nn.Module):
         assert isinstance(base, PlacedBase)
         at = noise.permutation("places", x.shape[1] // base.channels)[:FITTED_PLACES].sort().values
         told = context_size(self.config.context)
-        context = self.completed(batch.all_told, noise)
+        context = self.completed(batch.all_told, noise, len(batch))
         given = PlacedGiven(base, batch.parts.padded(), context, told, x.dtype, at)
         w = base.values_at(self.link(x, given.sizes) / self._unit(given), at)
         deviation, spread = w - given.mean, given.spread

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from compvae.batch import Batch, Shared
+from compvae.context import context_size
 from compvae.noise import Noise, Still
 from compvae.transport.network import Transport
 
@@ -79,10 +80,12 @@ def _first_of_draw(shared: Shared, rows: int) -> Tensor:
 @torch.no_grad()
 def observe(network: Transport, batch: Batch) -> ObservedContexts:
     """The contexts that wholes may have had.  batch: the wholes, what is known of their context."""
-    if batch.context is None:
+    if not network.config.context:
         one = torch.zeros(len(batch), 1)
         return ObservedContexts(network, batch, None, one, one.exp())
-    contexts, prior = network.covariates.candidates(batch.context.double(), CANDIDATES)
+    unknown = torch.zeros(len(batch), context_size(network.config.context))
+    context = unknown if batch.context is None else batch.context
+    contexts, prior = network.covariates.candidates(context.double(), CANDIDATES)
     if contexts.shape[1] == 1:
         return ObservedContexts(network, batch, contexts, prior, prior.exp())
     number = contexts.shape[1]

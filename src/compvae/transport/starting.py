@@ -41,7 +41,7 @@ def start_transport(network: Transport, wholes: Batch) -> Transport:
         return _start_placed(network, network.base, wholes)
     counts = wholes.parts.counts.double()
     sizes, x = counts.sum(1, keepdim=True), wholes.x.flatten(1).double()
-    context = network.completed(wholes.all_told, Noise(0, len(x)))
+    context = network.completed(wholes.all_told, Noise(0, len(x)), len(x))
     told = counts.new_zeros(len(x), context_size(config.context)) if context is None else context
     network.link.fit_(x, sizes)
     if config.integers:  # as the map sees them: a kind that never shows a face has some spread there too

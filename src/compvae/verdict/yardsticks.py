@@ -55,7 +55,7 @@ def counts_flow(source: Source, wholes: Batch, seed: int, seconds: float | None,
         base.noise[-1] = 1.0
     if wholes.all_told is not None:
         network.covariates.fit_(wholes.all_told)
-    told = network.completed(wholes.all_told, Noise(seed, len(wholes)))
+    told = network.completed(wholes.all_told, Noise(seed, len(wholes)), len(wholes))
     network.measure_reach_(wholes.x, wholes.parts, told)
     descend(network, source, seed, seconds, steps)
     return network
