@@ -79,7 +79,7 @@ PLAIN = st.recursive(
 WORDS = st.sampled_from(
     (
         "paper", "linked", "placed", "graph", "collapsed", "per_part", "table", "network", "m_step", "gradient", "none",
-        "above", "below", "size", "curve", "image", "vector", "crop", "whole", "categorical", "continuous", "added",
+        "below", "size", "curve", "image", "vector", "crop", "whole", "categorical", "continuous", "added",
     )
 )  # fmt: skip
 

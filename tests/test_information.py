@@ -22,7 +22,7 @@ COMBINATIONS = [
     ("collapsed", "paper", "z below"),
     ("graph", "paper", "z below"),
     ("graph sum_controlled", "linked", "blocks"),
-    ("per_part", "linked", "z above"),
+    ("per_part", "linked", "blocks"),
 ]
 
 

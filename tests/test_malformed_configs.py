@@ -96,7 +96,11 @@ TEMPERATURE = {"type": "continuous", "name": "T", "low": -20, "high": 40}
 
 INCOMPATIBLE = [
     ("sines", {"shape": [65_536, 65]}, ["shape (65536, 65)", "more than 4194304 values"]),
-    ("sines", {"shape": [100], "posterior.trunk": "curve"}, ["curve trunk of newton", "(200,), not (100,)"]),
+    (
+        "sines",
+        {"shape": [100], "posterior": {"kind": "collapsed", "trunk": "curve"}},
+        ["curve trunk of collapsed", "(200,), not (100,)"],
+    ),
     ("sines", {"decoder": {"kind": "paper", "trunk": "image"}}, ["image trunk of paper", "(3, 32, 32), not (200,)"]),
     ("colours", {"posterior": {"kind": "collapsed"}}, ["posterior collapsed", "plain sum", "use per_part or graph"]),
     ("colours", {"latent.blocks": True}, ["latent.blocks", "plain sum"]),
@@ -109,15 +113,9 @@ INCOMPATIBLE = [
         {"posterior": {"kind": "per_part", "reader": "crop"}, "shape": [32, 32]},
         ["reader crop needs images", "(32, 32)"],
     ),
-    ("colours", {"latent.z": 4, "latent.z_place": "below"}, ["z below W", "plain sum", "above or none"]),
+    ("colours", {"latent.z": 4, "latent.z_place": "below"}, ["z below W", "plain sum", "use z_place none"]),
     ("sines", {"posterior": PER_PART, "latent.z": 4, "latent.z_place": "below"}, ["z below W needs posterior graph"]),
     ("sines", {"prior.kind": "network"}, ["m_step needs prior.kind table"]),
-    ("sines", {"latent.z": 4, "latent.z_place": "above"}, ["m_step is not available with z above", "use gradient"]),
-    (
-        "sines",
-        {"prior.kind": "network", "prior.fit": "gradient", "latent.z": 4, "latent.z_place": "above"},
-        ["z above the parts needs prior.kind table"],
-    ),
     (
         "sines",
         {"posterior": {"kind": "per_part", "pixels": 9}},

@@ -19,7 +19,7 @@ from compvae.evaluation import Comparison, Evaluation, Row, evaluate, plan_for, 
 from compvae.evaluation.observed import Observation, shown_parts
 from compvae.evaluation.properties import departures, order
 from compvae.model import Model
-from compvae.network import CompVAE
+from compvae.network import CompVAE, seeded_network
 from compvae.presets import preset
 from compvae.report import report, write_report
 from compvae.report.claims import VERDICTS, claims, number, rounded
@@ -48,7 +48,7 @@ def untrained(name: str, directory: Path) -> Path:
     """A run with a model of first weights, as small as its problem can be."""
     problem = problems.get(name, **TINY[name])
     notes = {"preset": HOSTILE, "seed": "0", "steps": "20 of 20"}
-    Model(CompVAE.seeded(preset(problem, "small"), 0), Provenance(name, TINY[name], notes)).save(directory / "model")
+    Model(seeded_network(preset(problem, "small"), 0), Provenance(name, TINY[name], notes)).save(directory / "model")
     (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
     return directory
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from compvae.batch import Batch, Parts, Shared
-from compvae.config import ModelConfig, ZNetworkConfig
+from compvae.batch import Batch, Parts
+from compvae.config import ModelConfig, NewtonConfig, ZNetworkConfig
 from compvae.context import context_size
 from compvae.distributions import WIDEST, Normal, PartsGaussian, variance_of
 from compvae.distributions.dense import Correlated, Linearised
@@ -21,7 +21,6 @@ from compvae.nn.embedding import PartEmbedding
 from compvae.nn.residual import mlp, residual_stack
 from compvae.nn.trunks import CurveIn, ImageIn, VectorIn
 from compvae.noise import Noise
-from compvae.posterior.factor import Above
 from compvae.prior import PartPrior
 from compvae.scale import context_of, x_scale
 
@@ -89,18 +88,19 @@ class Reader(nn.Module):
 
 
 def _trunk_in(config: ModelConfig) -> CurveIn | ImageIn | VectorIn:
-    if config.posterior.trunk == "curve":
-        return CurveIn(config.posterior.channels)
-    if config.posterior.trunk == "image":
-        return ImageIn(config.posterior.channels)
+    own = config.posterior
+    assert not isinstance(own, NewtonConfig)
+    if own.trunk == "curve":
+        return CurveIn(own.channels)
+    if own.trunk == "image":
+        return ImageIn(own.channels)
     return VectorIn(config.shape)
 
 
 class ZPosterior(nn.Module):
     """q(z | ..): a Gaussian of its own (the paper's q(z | x)), or the prior times a Gaussian message (free=False).
 
-    A message cannot make q wider than the prior; the messages of wholes that share one z are multiplied
-    (theory, section 5, "The shared factor").
+    A message cannot make q wider than the prior.
     """
 
     def __init__(self, inputs: int, z: int, network: ZNetworkConfig, free: bool) -> None:
@@ -108,18 +108,13 @@ class ZPosterior(nn.Module):
         self.free = free
         self.network = residual_stack(inputs, network.width, network.blocks, 2 * z, network.stem)
 
-    def forward(self, evidence: Tensor, prior: Normal | None, shared: Shared | None) -> Normal:
-        """evidence: (B, H).  prior: over (B, Z).  -> normal over (B, Z), equal in all rows of a group."""
+    def forward(self, evidence: Tensor, prior: Normal | None) -> Normal:
+        """evidence: (B, H).  prior: over (B, Z).  -> normal over (B, Z)."""
         mean, log_variance = self.network(evidence).chunk(2, -1)
         if self.free:
             return Normal(mean, variance_of(log_variance, widest=WIDEST))
         assert prior is not None
-        if shared is None:
-            return prior.times(mean, log_variance)
-        precision = variance_of(-log_variance)
-        total = shared.total(precision)
-        weighted = shared.total(precision * mean) / total
-        return prior.times(weighted[shared.group], -total.log()[shared.group])
+        return prior.times(mean, log_variance)
 
 
 class Posterior(nn.Module, ABC):
@@ -136,17 +131,11 @@ class Posterior(nn.Module, ABC):
         out: Tensor = self.reader(batch)
         return out
 
-    def z(self, above: Above) -> Normal | Correlated:
-        """q(z | ..) where z stands above the parts, over (B, Z), the same in all rows of a group."""
-        assert self.z_network is not None
-        q: Normal = self.z_network(above.evidence, above.prior, above.batch.shared)
-        return q
-
     @abstractmethod
     def w(self, given: Given) -> Normal | PartsGaussian | Correlated:
         """q(w | x, z, {l_i}): over W, (B, G, d), where ``of_sum``, over the parts, (B, K, d), otherwise."""
 
 
-def prior_for(posterior: Posterior, prior: PartPrior, parts: Parts, z: Tensor | None) -> Normal:
+def prior_for(posterior: Posterior, prior: PartPrior, parts: Parts) -> Normal:
     """The prior over what this posterior is a distribution of."""
-    return prior.of_sum(parts, z) if posterior.of_sum else prior.of_parts(parts.padded(), z)
+    return prior.of_sum(parts) if posterior.of_sum else prior.of_parts(parts.padded())

@@ -14,7 +14,7 @@ from compvae.batch import Batch, PaddedParts
 from compvae.config import ModelConfig, PerPartConfig
 from compvae.distributions import Normal, variance_of
 from compvae.nn.residual import Residual, mlp
-from compvae.posterior.base import Given, Posterior, Reader, ZPosterior
+from compvae.posterior.base import Given, Posterior, Reader
 from compvae.scale import x_scale
 
 __all__ = ["PerPartPosterior"]
@@ -34,11 +34,11 @@ class PerPartPosterior(Posterior):
         self.config, self.own = config, own
         latent, width = config.latent, own.width
         crop = own.reader == "crop"
-        self.reader = None if crop and not latent.z else Reader(config, with_parts=True)
+        self.reader = None if crop else Reader(config, with_parts=True)
         reading = 0 if self.reader is None else self.reader.width
-        self.z_network = ZPosterior(reading, latent.z, own.z_network, free=False) if latent.z else None
+        self.z_network = None
         self.embedding = nn.Embedding(config.parts.n_kinds, own.embedding)
-        about = own.embedding + config.parts.n_features + latent.z
+        about = own.embedding + config.parts.n_features
         self.stem = nn.Linear((config.shape[0] * own.crop**2 if crop else reading) + about, width)
         self.settle = Residual(width)
         self.message = mlp(width + config.parts.n_features + 2, width, width)
@@ -63,8 +63,6 @@ class PerPartPosterior(Posterior):
     def _read_each(self, given: Given, parts: PaddedParts) -> Tensor:
         """What is seen of x for each part, (B, K, width)."""
         about = [self.embedding(parts.kind), parts.features.to(given.batch.x.dtype)]
-        if given.z is not None:
-            about.append(given.z[:, None].expand(-1, parts.kind.shape[1], -1))
         if self.own.reader == "crop":
             seen = self._crops(given.batch, parts)
         else:
