@@ -16,7 +16,6 @@ from compvae.config import (
     ModelConfig,
     NewtonConfig,
     PaperDecoderConfig,
-    PerPartConfig,
     PlacedConfig,
     PriorConfig,
     ZNetworkConfig,
@@ -58,7 +57,6 @@ POSTERIORS = {
     "graph": GraphConfig(embedding=4, width=8, blocks=2, z_network=SMALL_Z),
     "graph sum_controlled": GraphConfig(family="sum_controlled", embedding=4, width=8, blocks=2, z_network=SMALL_Z),
     "collapsed": CollapsedConfig(width=8, blocks=1, z_network=SMALL_Z),
-    "per_part": PerPartConfig(embedding=4, width=8, rounds=2, z_network=SMALL_Z),
     "newton": NewtonConfig(rounds=2),
 }
 DECODERS = {
@@ -87,13 +85,12 @@ def curve_configs() -> dict[str, ModelConfig]:
         for posterior in POSTERIORS
         for decoder in ("paper", "linked", "pointwise")
         for latent in LATENTS
-        if not (posterior in ("per_part", "newton") and latent == "z below")
+        if not (posterior == "newton" and latent == "z below")
     }  # fmt: skip
 
 
 def image_configs() -> dict[str, ModelConfig]:
     """Parts with a place: the placed decoder, and the sum of a network prior."""
-    crop = PerPartConfig(reader="crop", embedding=4, width=8, rounds=2, crop=3, z_network=SMALL_Z)
     table, network = (
         PriorConfig(z_network=SMALL_Z),
         PriorConfig(kind="network", embedding=4, hidden=8, z_network=SMALL_Z),
@@ -101,15 +98,13 @@ def image_configs() -> dict[str, ModelConfig]:
     below = LatentConfig(w=4, z=3, z_place="below")
     added = PaperDecoderConfig(hidden=8, stem="added")
     pieces = {
-        "crop, placed": (LatentConfig(w=2), table, crop, DECODERS["placed"]),
-        "crop, placed, network prior": (LatentConfig(w=2), network, crop, DECODERS["placed"]),
         "graph, placed": (LatentConfig(w=2), table, POSTERIORS["graph"], DECODERS["placed"]),
         "graph, paper, z below, network prior": (below, network, POSTERIORS["graph"], added),
         "collapsed, paper, z below, network prior": (below, network, POSTERIORS["collapsed"], added),
         "newton, placed": (LatentConfig(w=2), table, POSTERIORS["newton"], DECODERS["placed"]),
+        "newton, placed, network prior": (LatentConfig(w=2), network, POSTERIORS["newton"], DECODERS["placed"]),
         "newton, linked, network prior": (LatentConfig(w=4), network, POSTERIORS["newton"], DECODERS["linked"]),
         "newton, pointwise, network prior": (LatentConfig(w=4), network, POSTERIORS["newton"], DECODERS["pointwise"]),
-        "per_part, linked": (LatentConfig(w=4), network, POSTERIORS["per_part"], DECODERS["linked"]),
     }
     return {
         name: without_idle({

@@ -35,8 +35,7 @@ OTHERS: dict[str, list[Any]] = {  # values to try: none of them is a default
     "prior.spread": [0.7], "prior.embedding": [5], "prior.hidden": [9],
     "posterior.trunk": ["curve", "image"], "posterior.channels": [48], "posterior.family": ["sum_controlled"],
     "posterior.embedding": [6], "posterior.embedding_noise": [0.5], "posterior.width": [24], "posterior.blocks": [1],
-    "posterior.reader": ["crop"], "posterior.rounds": [1], "posterior.sigma": [0.5], "posterior.pixels": [7],
-    "posterior.crop": [5], "posterior.reach": [0.2],
+    "posterior.rounds": [1], "posterior.pixels": [7],
     "decoder.floor": [5.0], "decoder.trunk": ["curve", "image"], "decoder.channels": [48], "decoder.hidden": [24],
     "decoder.blocks": [5], "decoder.stem": ["added"], "decoder.link": ["joint", "pointwise", "losses", 8],
     "decoder.features": [4], "decoder.width": [24], "decoder.noise_power": [0.5], "decoder.part_noise": [True, False],
@@ -269,6 +268,7 @@ def test_files_that_were_written_with_such_settings_still_load(whole: Path, tmp_
 OF_RELEASE_0_1 = {
     "z above its parts": {"latent": {"w": 3, "blocks": True, "z": 2, "z_place": "above"}},
     "mixtures as the shapes of its parts": {"prior": {"components": 4}},
+    "the posterior per_part": {"posterior": {"kind": "per_part", "rounds": 2}},
 }
 
 

@@ -21,7 +21,7 @@ problems.households problems problems.pools problems.meters problems.tables prob
 distributions.normal distributions.of_parts distributions distributions.dense config aggregation
 nn nn.residual nn.embedding nn.graph nn.trunks
 scale prior.base prior.table prior.network prior.given_sum prior
-posterior.climbing posterior.base posterior.collapsed posterior.graph posterior.per_part
+posterior.climbing posterior.base posterior.collapsed posterior.graph
 posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
 transport transport.config transport.link transport.gaussian transport.base transport.expectation

@@ -19,7 +19,7 @@ from models import CONFIGS, WEATHER, build, invertible
 
 OWN = Model(invertible())
 COUNTED = Model(build(CONFIGS["collapsed, linked, blocks"]))
-PLACED = Model(build(CONFIGS["crop, placed"]))
+PLACED = Model(build(CONFIGS["newton, placed"]))
 GRAPH = Model(build(CONFIGS["graph, paper, z below"]))
 NOTES = {"a": 2, "c": 1}
 SITES = [{"colour": "red", "x": 0.2, "y": -0.5}, {"colour": "green", "x": -0.7, "y": 0.1}]

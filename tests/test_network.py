@@ -166,7 +166,7 @@ def test_the_sum_from_counts_has_the_distribution_of_summed_parts(name: str) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["collapsed, linked, blocks", "graph, paper, z below", "crop, placed", "per_part, paper, dense"]
+    "name", ["collapsed, linked, blocks", "graph, paper, z below", "newton, placed", "graph, paper, dense"]
 )
 def test_context_conditions_encoder_and_decoder_and_may_be_unknown(name: str) -> None:
     config = ModelConfig.read({**CONFIGS[name].model_dump(mode="json"), "context": [a.model_dump() for a in WEATHER]})
@@ -182,7 +182,7 @@ def test_context_conditions_encoder_and_decoder_and_may_be_unknown(name: str) ->
 
 
 def test_pixel_subsets_are_an_unbiased_estimate_of_the_likelihood() -> None:
-    config = CONFIGS["crop, placed"]
+    config = CONFIGS["graph, placed"]
     some = config.model_copy(update={"decoder": config.decoder.model_copy(update={"pixels": 10})})
     model, batch = build(some), random_batch(some, [3] * 4)
     with torch.no_grad():

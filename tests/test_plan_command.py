@@ -27,7 +27,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     network = invertible(context=True)
     Model(network, Provenance(notes={"x is": "kW, mean of 240 minutes"})).save(found / "loads")
     Model(network).save(found / "plain")
-    Model(build(CONFIGS["crop, placed"])).save(found / "images")
+    Model(build(CONFIGS["newton, placed"])).save(found / "images")
     np.savez(found / "day.npz", x=Model(network).sample({"a": 4, "c": 1}, 1, seed=5))
     np.savez(found / "two.npz", x=Model(network).sample({"a": 4, "c": 1}, 2, seed=5))
     return found

@@ -175,7 +175,7 @@ def test_a_model_says_what_its_x_is_measured_in(model: Model) -> None:
     plain = scale_of(Model(model.network))
     assert (plain.unit, plain.step, plain.across, plain.is_load) == ("x", 1.0, "place along x", False)
     with pytest.raises(ConfigError, match="curves"):
-        scale_of(Model(build(CONFIGS["crop, placed"])))
+        scale_of(Model(build(CONFIGS["newton, placed"])))
 
 
 def test_a_plan_answers_everything_from_one_set_of_draws(model: Model) -> None:

@@ -20,7 +20,7 @@ KINDS = {
     "linked": Model(build(CONFIGS["collapsed, linked, blocks"])),
     "invertible": Model(invertible()),
     "paper, z below": Model(build(CONFIGS["graph, paper, z below"])),
-    "placed": Model(build(CONFIGS["crop, placed"])),
+    "placed": Model(build(CONFIGS["newton, placed"])),
 }
 LINKED = KINDS["linked"]
 

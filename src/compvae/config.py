@@ -18,8 +18,7 @@ from compvae.parts import Attribute, PartsSchema
 
 __all__ = [
     "CollapsedConfig", "GraphConfig", "LatentConfig", "LinkedConfig", "ModelConfig", "NewtonConfig",
-    "PaperDecoderConfig", "PerPartConfig", "PlacedConfig", "PriorConfig", "ZNetworkConfig",
-    "idle_settings", "is_stored",
+    "PaperDecoderConfig", "PlacedConfig", "PriorConfig", "ZNetworkConfig", "idle_settings", "is_stored",
 ]  # fmt: skip
 
 Width = Annotated[int, Field(ge=1, le=16_384)]
@@ -111,27 +110,6 @@ class CollapsedConfig(_Reading):
     z_network: ZNetworkConfig = ZNetworkConfig()
 
 
-class PerPartConfig(_Reading):
-    """prod_i q(w_i | x, z, {l_i}) by iterative amortised inference (theory, section 5, colours).
-
-    reader: "crop" reads x around the place of each part, "whole" reads all of x.
-    rounds: corrections, each fed the gradient of log p(x | {w_i}) at the current guess, with noise ``sigma``.
-    pixels: how many pixels a correction looks at during training (0: all).
-    crop: values along each side of what is read around a place.  reach: how far that goes, a place being in [-1, 1].
-    """
-
-    kind: Literal["per_part"] = "per_part"
-    reader: Literal["crop", "whole"] = "whole"
-    embedding: Width = 8
-    width: Width = 128
-    rounds: Annotated[int, Field(ge=1, le=64)] = 4
-    sigma: Sigma = 0.05
-    pixels: Annotated[int, Field(ge=0, le=1_048_576)] = 0
-    crop: Annotated[int, Field(ge=2, le=64)] = 8
-    reach: Annotated[float, Field(gt=0, le=2)] = 0.35
-    z_network: ZNetworkConfig = ZNetworkConfig()
-
-
 class NewtonConfig(_Config):
     """q at the peak of p(x | w) p(w), with the curvature there, by damped Gauss-Newton; no encoder.
 
@@ -200,7 +178,7 @@ class PlacedConfig(_Observing):
     pixels: Annotated[int, Field(ge=0, le=1_048_576, description="pixels of a training step, 0 for all")] = 0
 
 
-PosteriorConfig = Annotated[GraphConfig | CollapsedConfig | PerPartConfig | NewtonConfig, Field(discriminator="kind")]
+PosteriorConfig = Annotated[GraphConfig | CollapsedConfig | NewtonConfig, Field(discriminator="kind")]
 DecoderConfig = Annotated[PaperDecoderConfig | LinkedConfig | PlacedConfig, Field(discriminator="kind")]
 
 
@@ -290,18 +268,13 @@ def _unread(config: ModelConfig) -> Iterator[tuple[str, str]]:
 
 
 def _unread_by_posterior(config: ModelConfig) -> Iterator[tuple[str, str]]:
-    own, z = config.posterior, config.latent.z > 0
+    own = config.posterior
     if own.kind == "newton":
         return
-    crop = own.kind == "per_part" and own.reader == "crop"
-    if crop:
-        yield from ((f"posterior.{name}", "posterior.reader is whole") for name in ("trunk", "channels"))
-    elif own.trunk == "vector":
+    if own.trunk == "vector":
         yield "posterior.channels", "posterior.trunk is curve or image"
-    if not z:
+    if not config.latent.z:
         yield "posterior.z_network", "the model has a z (latent.z, latent.z_place)"
-    if own.kind == "per_part" and not crop:
-        yield from ((f"posterior.{name}", "posterior.reader is crop") for name in ("crop", "reach"))
 
 
 def _unread_by_decoder(config: ModelConfig) -> Iterator[tuple[str, str]]:
@@ -341,7 +314,7 @@ def _check_context(config: ModelConfig) -> str | None:
 def _check_sum(config: ModelConfig) -> str | None:
     """The collapse and category-owned blocks stand on W = sum w_i (theory, section 4)."""
     if config.decoder.kind == "placed" and config.posterior.kind == "collapsed":
-        return f"posterior collapsed {NEEDS_SUM}; use per_part or graph"
+        return f"posterior collapsed {NEEDS_SUM}; use newton or graph"
     if config.decoder.kind == "placed" and config.latent.blocks:
         return f"latent.blocks {NEEDS_SUM}"
     return None
@@ -359,14 +332,13 @@ def _check_link(config: ModelConfig) -> str | None:
 
 def _check_place(config: ModelConfig) -> str | None:
     places, shape = config.parts.n_features, config.shape
-    got = f"got {places} for x of shape {shape}"
     if config.decoder.kind == "placed" and not (places in (1, 2) and len(shape) - places in (0, 1)):
-        return f"decoder placed needs parts with 1 or 2 continuous attributes, one for each axis of x, {got}"
+        return (
+            "decoder placed needs parts with 1 or 2 continuous attributes, one for each axis of x, "
+            f"got {places} for x of shape {shape}"
+        )
     if getattr(config.posterior, "pixels", 0) and config.decoder.kind != "placed":
         return "posterior.pixels needs a decoder that can decode pixels alone (placed); set it to 0 for all"
-    crop = config.posterior.kind == "per_part" and config.posterior.reader == "crop"
-    if crop and not (places == 2 and len(shape) == 3):
-        return f"reader crop needs images and parts with 2 continuous attributes, {got}; use reader whole"
     return None
 
 
@@ -374,8 +346,8 @@ def _check_z(config: ModelConfig) -> str | None:
     place = config.latent.z_place
     if place == "below" and config.decoder.kind == "placed":
         return f"z below W {NEEDS_SUM}; use z_place none"
-    if place == "below" and config.posterior.kind in ("per_part", "newton"):
-        return f"z below W needs posterior graph or collapsed; with {config.posterior.kind} use z_place none"
+    if place == "below" and config.posterior.kind == "newton":
+        return "z below W needs posterior graph or collapsed; with newton use z_place none"
     return None
 
 

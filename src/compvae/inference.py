@@ -70,14 +70,10 @@ def infer(model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0) ->
 
     prior = prior_for(posterior, model.prior, batch.parts)
 
-    def likelihood(w: Tensor, pixels: Tensor | None) -> Normal:
-        out: Normal = model.decoder(model.aggregate(w, batch.parts), batch.parts, z, context, pixels)
-        return out
-
     def linearise(w: Tensor, pixels: Tensor | None) -> Linearised:
         return model.decoder.linearise(w, batch.parts, z, context, pixels)
 
-    q = posterior.w(Given(batch, evidence, prior, z, noise, likelihood, linearise, model.decoder.n_pixels, kl_weight))
+    q = posterior.w(Given(batch, evidence, prior, z, noise, linearise, model.decoder.n_pixels, kl_weight))
     w = q.rsample(noise, "w")
     code = w if posterior.of_sum else model.aggregate(w, batch.parts)
 

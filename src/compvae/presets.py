@@ -1,5 +1,5 @@
-"""Configurations by name: ``paper`` (the paper's tables), ``small`` (structured, minutes on two cores), ``transport``
-(invertible)."""
+"""Configurations by name: ``paper`` (the paper's tables), ``small`` (what suits a problem best, minutes on two cores),
+``sums`` (structured, of own wholes that add up), ``transport`` (invertible)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What every posterior offers: read x once, then q(z | ..), then q(w | ..).
 
-A posterior never sees more of the decoder than :data:`Likelihood`, the function that iterative inference climbs.
+A posterior never sees more of the decoder than :data:`Linearise`, p(x | ..) near a point.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ from compvae.noise import Noise
 from compvae.prior import PartPrior
 from compvae.scale import context_of, x_scale
 
-__all__ = ["Given", "Likelihood", "Linearise", "Posterior", "Reader", "ZPosterior", "prior_for"]
-
-Likelihood = Callable[[Tensor, Tensor | None], Normal]
-"""(w (B, K, d), pixels (P,) or None) -> p(x | {w_i}, ..) at those pixels."""
+__all__ = ["Given", "Linearise", "Posterior", "Reader", "ZPosterior", "prior_for"]
 
 Linearise = Callable[[Tensor, Tensor | None], Linearised]
 """(W (B, G, d) or w (B, K, d), pixels (P,) or None) -> p(x | ..) near there, at those pixels."""
@@ -35,10 +32,10 @@ Linearise = Callable[[Tensor, Tensor | None], Linearised]
 
 @dataclass(frozen=True)
 class Given:
-    """What q(w | ..) is given: the batch, x as read, the prior's distribution of w, z, and the way to the likelihood.
+    """What q(w | ..) is given: the batch, x as read, the prior's distribution of w, z, and the way to the decoder.
 
     evidence: (B, H).  prior: over (B, K, d), or over W, (B, G, d), for a collapsed posterior.  z: (B, Z) or None.
-    n_pixels: N, how many places the likelihood can be asked for alone, 0 for none.
+    n_pixels: N, how many places of x can be decoded alone, 0 for none.
     kl_weight: what a nat of KL costs in the bound that is climbed, below 1 while it is warmed up.
     """
 
@@ -47,7 +44,6 @@ class Given:
     prior: Normal
     z: Tensor | None
     noise: Noise
-    likelihood: Likelihood
     linearise: Linearise
     n_pixels: int
     kl_weight: float = 1.0

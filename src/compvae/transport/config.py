@@ -118,6 +118,7 @@ def without_old_settings(data: Mapping[str, Any], where: str) -> Mapping[str, An
         (bool(data.get("draws_context")), "draws unknown covariates from a Gaussian"),
         (_piece(data, "latent").get("z_place") == "above", "has z above its parts"),
         (bool(prior.get("components")), "has mixtures as the shapes of its parts"),
+        (posterior.get("kind") == "per_part", "has the posterior per_part"),
     ):
         if there:
             raise ConfigError(
