@@ -1,7 +1,7 @@
 """Bits in w and in z: along the training of the paper's configuration, narrowed as far as its trunks allow; of a model.
 
     OMP_NUM_THREADS=1 python benchmarks/bits.py sines --minutes 2
-    python benchmarks/bits.py --model households
+    python benchmarks/bits.py --model sines
 
 The paper (5.1, 5.2) saw about 100 bits in w and 10 in z in 1D, 200 to 300 and 40 to 60 in 2D, with networks of 143 and
 185 million parameters and 500,000 steps.  Bits are measured on 256 fresh wholes of the training range.  ``compvae
@@ -21,7 +21,6 @@ from compvae.baselines.paper import parameters_of
 from compvae.evaluation import problem_of
 from compvae.measures import bits
 from compvae.network import CompVAE, structured
-from compvae.noise import Noise
 from compvae.problems import Problem
 
 LINES = 10  # of the table
@@ -40,19 +39,16 @@ def trained(problem: Problem, minutes: float, seed: int) -> CompVAE:
 
 
 def fresh(network: CompVAE, problem: Problem, seed: int) -> None:
-    """Bits in fresh wholes; a z that several wholes share is split over them, so that it holds so many times more."""
+    """Bits in fresh wholes."""
     found = bits(network, problem, WHOLES, seed)
     print(f"fresh wholes: {found.w.value:.1f} +- {found.w.se:.1f} in w, {found.z.value:.1f} +- {found.z.se:.1f} in z")
-    shared = problem.draw(problem.max_parts, Noise(seed, WHOLES)).shared
-    if shared is not None:
-        print(f"wholes for each z: {WHOLES / shared.size:.1f}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("problem", choices=("sines", "colours"), nargs="?", help="train the paper's configuration on it")
-    what.add_argument("--model", help="measure this one: a shipped name, a run or a model directory")
+    what.add_argument("--model", help="measure this structured one: a shipped name, a run or a model directory")
     parser.add_argument("--minutes", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The shared day: is it in the inferred z, does an edit hold it, is a what-if on it right?
+"""The shared day: is it in what is inferred, does an edit hold it, is a what-if on it right?
 
 Sections of benchmarks/households.py.
 """
@@ -13,14 +13,13 @@ import numpy as np
 import torch
 
 from compvae.batch import Batch, collate, repeat
+from compvae.context import flag_columns
 from compvae.extras import need
-from compvae.inference import infer
 from compvae.measures import rel_ed
 from compvae.model import Model
-from compvae.network import structured
-from compvae.noise import Noise
 from compvae.problems.base import Problem
-from households_totals import Effort, unknown
+from compvae.transport.observing import observe
+from households_totals import Effort, invertible, unknown
 from judged import Row, blocks
 
 Parts = dict[str, int]
@@ -37,21 +36,26 @@ RIDGE = 1.0
 
 @torch.no_grad()
 def means_of_z(model: Model, x: np.ndarray, parts: Parts) -> np.ndarray:
-    """The mean of q(z | x) of each whole on its own, context unknown, (n, Z)."""
-    found, one = [], collate([model.parts.parse(parts).canonical()])
+    """What a whole on its own shows of its day, (n, E' + Z): posterior means of the context and of z, none known."""
+    network, found = invertible(model), []
+    one, covariates = collate([model.parts.parse(parts).canonical()]), model.config.context
+    values = sorted(set(range(len(flag_columns(covariates)))) - set(flag_columns(covariates)))
     for start in range(0, len(x), TILE):
         some = torch.from_numpy(x[start : start + TILE])
-        batch = Batch(some, repeat(one, len(some)), unknown(model, len(some)))
-        z = infer(structured(model.network), batch, Noise(0, torch.arange(start, start + len(batch)))).z
-        assert z is not None, "this model has no z"
-        found.append(z.q.mean)
-    return torch.cat(found).numpy().astype(np.float64)
+        parts_of_all = repeat(one, len(some))
+        seen = observe(network, Batch(some, parts_of_all, unknown(model, len(some))))
+        assert seen.contexts is not None
+        context = (seen.contexts * seen.weights[..., None]).sum(1)[:, values]
+        z = network.given(parts_of_all, seen.at(0)).gaussian.posterior_mean(seen.deviation(0)).z
+        found.append(torch.cat([context.double(), z], 1))
+    return torch.cat(found).numpy()
 
 
 def factor(model: Model, problem: Problem, effort: Effort) -> Iterator[Row]:
-    """Temperature (R^2) and match (AUC) from z, by readers of quadratic features fitted on the first half of the days.
+    """Temperature (R^2) and match (AUC) from what is inferred of the day, by quadratic readers fitted on the
+    first half of the days.
 
-    Under an edit: z is inferred again from the edited whole and its new parts, and read by the same readers.
+    Under an edit: it is inferred again from the edited whole and its new parts, and read by the same readers.
     """
     n, half = effort.wholes, effort.wholes // 2
     for at, parts in STREETS.items():
@@ -86,10 +90,10 @@ def _read(
 ) -> Iterator[Row]:
     """z: (n, Z).  heat: (n,).  match: (n,) bool."""
     r2, r2_se = blocks(_explained, heat, warm(z))
-    yield Row("factor", f"R^2 of temperature from {what}", at, r2, r2_se, len(z), ">= 0.8", r2 >= 0.8)
+    yield Row("factor", f"R^2 of temperature from {what}", at, r2, r2_se, len(z), ">= 0.95", r2 >= 0.95)
     if 0 < match.sum() < len(match):
         auc, auc_se = blocks(_auc, match, playing(z))
-        yield Row("factor", f"AUC of match from {what}", at, auc, auc_se, len(z), ">= 0.9", auc >= 0.9)
+        yield Row("factor", f"AUC of match from {what}", at, auc, auc_se, len(z), ">= 0.99", auc >= 0.99)
 
 
 def _explained(true: np.ndarray, guess: np.ndarray) -> float:
@@ -143,7 +147,7 @@ def what_if(model: Model, problem: Problem, effort: Effort) -> Iterator[Row]:
     at = f"{effort.days} days"
     for noise, words in named.items():
         mean, se = float(np.mean(distance[noise])), float(np.std(distance[noise]) / math.sqrt(effort.days))
-        yield Row("what_if", f"relED, {words}", at, mean, se, n, "<= 0.02", mean <= 0.02, max(distance[noise]))
+        yield Row("what_if", f"relED, {words}", at, mean, se, n, "<= 0.06", mean <= 0.06, max(distance[noise]))
         ratio, ratio_se = blocks(_root_ratio, np.array(squares[noise]), np.array(fresh))
         beside = _root_ratio(np.array(squares[noise]), np.array(forgotten))
         yield Row(

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from compvae.batch import collate, repeat
+from compvae.batch import Batch, collate
 from compvae.context import encode_context
 from compvae.measures import rel_ed
 from compvae.model import Model
-from compvae.network import structured
 from compvae.noise import Noise
 from compvae.planning import daily_peaks, quantile
 from compvae.problems.base import Problem
+from compvae.transport.correlating import drawn_together
+from compvae.transport.network import Transport
 from judged import Row, blocks
 
 SIZES = (1, 5, 20, 50, 100, 1000)
@@ -28,8 +29,9 @@ LEVELS = (0.5, 0.95, 0.99)
 LARGE, FEWER = 100, 10  # beyond LARGE homes, so many times fewer draws
 SINGLES = 20_000  # single homes on days of their own behind an independent sum
 CHUNK = 5000  # draws of the truth at a time
-CLOSE = 0.02  # in correlation
+CLOSE = 0.1  # in correlation, of the true one
 PAIRS = (("flat", "flat"), ("flat", "heat_pump"), ("heat_pump", "heat_pump"), ("solar", "solar"), ("family", "flat"))
+ASKED = ("heat_pump", "solar")  # two of these go together by the weather, two others hardly do
 PLACES = ({"flat": 40, "heat_pump": 12}, dict.fromkeys(("flat", "family", "retired", "heat_pump", "solar"), 10))
 
 
@@ -158,8 +160,9 @@ def correlation(model: Model, problem: Problem, effort: Effort) -> Iterator[Row]
         yield Row("correlation", "of two homes, truth", at, a, se_a, n)
         yield Row("correlation", "of two homes, model", at, b, se_b, n)
         gap, se = b - a, math.hypot(se_a, se_b)
-        wanted = f"0 within {CLOSE:g} or 3 se"
-        yield Row("correlation", "model less truth", at, gap, se, n, wanted, abs(gap) <= max(CLOSE, 3 * se))
+        asked = first == second and first in ASKED
+        wanted, met = (f"0 within {CLOSE:.0%} of the truth", abs(gap) <= CLOSE * a) if asked else ("", None)
+        yield Row("correlation", "model less truth", at, gap, se, n, wanted, met)
 
 
 def together(a: np.ndarray, b: np.ndarray) -> float:
@@ -168,21 +171,20 @@ def together(a: np.ndarray, b: np.ndarray) -> float:
     return float((a * b).sum() / math.sqrt((a * a).sum() * (b * b).sum()))
 
 
-@torch.no_grad()
 def two_homes(model: Model, first: str, second: str, n: int) -> list[np.ndarray]:
-    """Two homes of the model that have one z, (n, 48) each, with noise of their own."""
-    network, out = structured(model.network), []
-    tiles = torch.arange(n).split(1000)
-    for index, name in enumerate((first, second)):
-        one, pieces = collate([model.parts.parse({name: 1})]), []
-        for rows in tiles:
-            parts, noise, told = repeat(one, len(rows)), Noise(23, rows), unknown(model, len(rows))
-            z = network.draw_z_above(told, torch.zeros(len(rows), 1), noise)
-            own = noise.fold(1 + index)
-            code = network.prior.draw_sum(parts, z, own, "w")
-            pieces.append(network.decoder(code, parts, z, told).rsample(own, "x"))
-        out.append(torch.cat(pieces).numpy())
-    return out
+    """Two homes of the model on one day, (n, 48) each: z and what is unknown of the day are drawn once for both."""
+    network = invertible(model)
+    empty = torch.zeros(1, *model.shape)
+    homes = [Batch(empty, collate([model.parts.parse({name: 1})]), unknown(model, 1)) for name in (first, second)]
+    sizes = [min(CHUNK, n - start) for start in range(0, n, CHUNK)]
+    drawn = [drawn_together(network, homes[0], homes[1], size, 23 + i) for i, size in enumerate(sizes)]
+    return [torch.cat([pair[number][0] for pair in drawn]).numpy() for number in (0, 1)]
+
+
+def invertible(model: Model) -> Transport:
+    """The network of a model of the feeder."""
+    assert isinstance(model.network, Transport), "this benchmark is about the invertible model of the feeder"
+    return model.network
 
 
 def context(model: Model, problem: Problem, effort: Effort) -> Iterator[Row]:

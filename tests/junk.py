@@ -78,8 +78,8 @@ PLAIN = st.recursive(
 
 WORDS = st.sampled_from(
     (
-        "paper", "linked", "placed", "graph", "collapsed", "per_part", "table", "network", "m_step", "gradient", "none",
-        "above", "below", "size", "curve", "image", "vector", "crop", "whole", "categorical", "continuous", "added",
+        "paper", "linked", "placed", "graph", "collapsed", "table", "network", "m_step", "gradient", "none",
+        "below", "size", "curve", "image", "vector", "categorical", "continuous", "added",
     )
 )  # fmt: skip
 

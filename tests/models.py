@@ -16,15 +16,16 @@ from compvae.config import (
     ModelConfig,
     NewtonConfig,
     PaperDecoderConfig,
-    PerPartConfig,
     PlacedConfig,
     PriorConfig,
     ZNetworkConfig,
 )
+from compvae.context import encode_values
 from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.parts import Categorical, Continuous, PartsSchema
-from compvae.prior.given_context import ContextPrior
+from compvae.transport.config import TransportConfig
+from compvae.transport.network import Transport
 
 
 def schema_of(*attributes: Categorical | Continuous) -> PartsSchema:
@@ -51,14 +52,12 @@ LATENTS = {
     "dense": LatentConfig(w=4),
     "blocks": LatentConfig(w=2, blocks=True),
     "z below": LatentConfig(w=4, z=3, z_place="below"),
-    "z above": LatentConfig(w=2, blocks=True, z=3, z_place="above"),
 }
 POSTERIORS = {
     "graph": GraphConfig(embedding=4, width=8, blocks=2, z_network=SMALL_Z),
     "graph sum_controlled": GraphConfig(family="sum_controlled", embedding=4, width=8, blocks=2, z_network=SMALL_Z),
     "collapsed": CollapsedConfig(width=8, blocks=1, z_network=SMALL_Z),
-    "per_part": PerPartConfig(embedding=4, width=8, rounds=2, z_network=SMALL_Z),
-    "newton": NewtonConfig(rounds=2, z_network=SMALL_Z),
+    "newton": NewtonConfig(rounds=2),
 }
 DECODERS = {
     "paper": PaperDecoderConfig(hidden=8, blocks=1),
@@ -86,14 +85,12 @@ def curve_configs() -> dict[str, ModelConfig]:
         for posterior in POSTERIORS
         for decoder in ("paper", "linked", "pointwise")
         for latent in LATENTS
-        if not (posterior in ("per_part", "newton") and latent == "z below")
+        if not (posterior == "newton" and latent == "z below")
     }  # fmt: skip
 
 
 def image_configs() -> dict[str, ModelConfig]:
     """Parts with a place: the placed decoder, and the sum of a network prior."""
-    above = LatentConfig(w=2, z=3, z_place="above")
-    crop = PerPartConfig(reader="crop", embedding=4, width=8, rounds=2, crop=3, z_network=SMALL_Z)
     table, network = (
         PriorConfig(z_network=SMALL_Z),
         PriorConfig(kind="network", embedding=4, hidden=8, z_network=SMALL_Z),
@@ -101,17 +98,13 @@ def image_configs() -> dict[str, ModelConfig]:
     below = LatentConfig(w=4, z=3, z_place="below")
     added = PaperDecoderConfig(hidden=8, stem="added")
     pieces = {
-        "crop, placed": (LatentConfig(w=2), table, crop, DECODERS["placed"]),
-        "crop, placed, z above": (above, table, crop, DECODERS["placed"]),
-        "crop, placed, network prior": (LatentConfig(w=2), network, crop, DECODERS["placed"]),
         "graph, placed": (LatentConfig(w=2), table, POSTERIORS["graph"], DECODERS["placed"]),
         "graph, paper, z below, network prior": (below, network, POSTERIORS["graph"], added),
         "collapsed, paper, z below, network prior": (below, network, POSTERIORS["collapsed"], added),
         "newton, placed": (LatentConfig(w=2), table, POSTERIORS["newton"], DECODERS["placed"]),
-        "newton, placed, z above": (above, table, POSTERIORS["newton"], DECODERS["placed"]),
+        "newton, placed, network prior": (LatentConfig(w=2), network, POSTERIORS["newton"], DECODERS["placed"]),
         "newton, linked, network prior": (LatentConfig(w=4), network, POSTERIORS["newton"], DECODERS["linked"]),
         "newton, pointwise, network prior": (LatentConfig(w=4), network, POSTERIORS["newton"], DECODERS["pointwise"]),
-        "per_part, linked": (LatentConfig(w=4), network, POSTERIORS["per_part"], DECODERS["linked"]),
     }
     return {
         name: without_idle({
@@ -122,22 +115,17 @@ def image_configs() -> dict[str, ModelConfig]:
     }  # fmt: skip
 
 
-def feeder_configs() -> dict[str, ModelConfig]:
-    """Loads that add up: noise of the parts, a mixture as their shape, more coordinates than values."""
-    mixed = PriorConfig(components=3, z_network=SMALL_Z)
+def sums_configs() -> dict[str, ModelConfig]:
+    """Loads that add up: noise of the parts, more coordinates than values."""
     return {
-        f"newton, losses, {name}": without_idle({
-            "parts": NOTES, "shape": CURVE, "scale": "size", "latent": latent, "prior": mixed,
-            "posterior": POSTERIORS["newton"], "decoder": DECODERS["losses"],
+        "newton, losses, blocks": without_idle({
+            "parts": NOTES, "shape": CURVE, "scale": "size", "latent": LatentConfig(w=5, blocks=True),
+            "prior": PriorConfig(), "posterior": POSTERIORS["newton"], "decoder": DECODERS["losses"],
         })
-        for name, latent in (
-            ("mixture", LatentConfig(w=5, blocks=True)),
-            ("mixture, z above", LatentConfig(w=5, blocks=True, z=3, z_place="above")),
-        )
     }  # fmt: skip
 
 
-CONFIGS = {**curve_configs(), **image_configs(), **feeder_configs()}
+CONFIGS = {**curve_configs(), **image_configs(), **sums_configs()}
 
 
 def build(config: ModelConfig) -> CompVAE:
@@ -146,11 +134,27 @@ def build(config: ModelConfig) -> CompVAE:
     return CompVAE(config).to(torch.get_default_dtype()).eval()
 
 
-def told(model: CompVAE) -> CompVAE:
-    """The model with p(z | context) in force, as after training; before, its z knows no context."""
-    if isinstance(model.z_prior, ContextPrior):
-        model.z_prior.fitted.fill_(1.0)
-    return model
+def invertible(context: bool = False) -> Transport:
+    """Curves of six places whose parts share something, by a random base and a map that is not the identity.
+
+    context: the weather moves them, and is drawn where nobody tells it.
+    """
+    covariates = WEATHER if context else ()
+    config = TransportConfig(
+        parts=NOTES, context=covariates, shape=CURVE, rank=2, factors=2, width=8, depth=1, steps=4,
+        seen=16 if context else 0,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        network = Transport(config)
+        network.field.last.weight.data.normal_().mul_(0.3)
+        for term in (network.base.means, network.base.loadings, network.base.shared):
+            term.normal_().mul_(0.5)
+        network.base.noise.fill_(0.1)
+        if context:
+            days = torch.stack([40 * torch.rand(64) - 10, torch.randint(2, (64,)).float()], 1)
+            network.covariates.fit_(encode_values(WEATHER, days, torch.ones(64, 2, dtype=torch.bool)))
+    return network.eval().requires_grad_(False)
 
 
 def random_parts(config: ModelConfig, sizes: list[int], seed: int = 0) -> PaddedParts:

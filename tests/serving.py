@@ -15,7 +15,7 @@ import uvicorn
 
 from compvae import problems
 from compvae.model import Model
-from compvae.network import CompVAE
+from compvae.network import seeded_network
 from compvae.presets import preset
 from compvae.server.access import AccessLog
 from compvae.server.app import build_app
@@ -63,4 +63,4 @@ def running(catalogue: Catalogue, limits: Limits | None = None, door: Door | Non
 def untrained(name: str, directory: Path, **settings: object) -> Path:
     """The directory of a model of first weights of a problem."""
     problem = problems.get(name, **settings)
-    return Model(CompVAE.seeded(preset(problem, "small"), 0), Provenance(name, settings)).save(directory / name)
+    return Model(seeded_network(preset(problem, "small"), 0), Provenance(name, settings)).save(directory / name)

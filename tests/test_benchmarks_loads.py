@@ -13,7 +13,7 @@ import pytest
 
 from compvae import problems
 from compvae.model import Model
-from compvae.network import CompVAE
+from compvae.network import seeded_network
 from compvae.presets import preset
 from compvae.storage import Provenance
 from compvae.train.runs import train_run
@@ -31,7 +31,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
 def untrained() -> Model:
     """The feeder's own configuration with its first weights."""
     problem = problems.get("households")
-    return Model(CompVAE.seeded(preset(problem, "small"), 0), Provenance("households"))
+    return Model(seeded_network(preset(problem, "small"), 0), Provenance("households"))
 
 
 @pytest.mark.usefixtures("scripts")
@@ -85,7 +85,7 @@ def test_real_homes_are_judged_on_what_was_held_out(tmp_path: Path) -> None:
     write_all(tmp_path / "data", homes=12, days=15)
     files = {"problem": "meters.csv", "profiles": "homes.csv", "context": "days.csv"}
     train_run(
-        {key: str(tmp_path / "data" / name) for key, name in files.items()} | {"preset": "small", "steps": 4},
+        {key: str(tmp_path / "data" / name) for key, name in files.items()} | {"preset": "sums", "steps": 4},
         tmp_path / "run",
     )
     singles = tmp_path / "singles.npz"

@@ -1,9 +1,8 @@
-"""The fits when the steps are done: counted beforehand, told of one by one, part of every estimate of time."""
+"""The fit when the steps are done: counted beforehand, told of batch by batch, part of every estimate of time."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,88 +12,73 @@ import torch
 from compvae import problems
 from compvae.batch import Batch
 from compvae.errors import ConfigError
-from compvae.fitting import ending
-from compvae.fitting.ending import UnitSeconds, fit_prior, work_of
+from compvae.fitting.calibration import BATCHES, ROUNDS, fit_prior, seconds_of_batch, work_of
 from compvae.network import CompVAE
 from compvae.noise import Noise
-from compvae.presets import preset
+from compvae.presets import structured_preset
 from compvae.train.budget import Costs
 from compvae.train.observers import FitProgress
 from compvae.train.runs import estimate, train_run
 from compvae.train.settings import read_options, read_run
 from dataset_files import write_kinds
+from models import invertible
 from runs import TINY, cli, same, tensors_of
 
-FEEDER = problems.get("households")
-STEPS = 100  # the fewest that shapes are fitted after
+SINES = problems.get("sines", **TINY["settings"])
+STEPS = 60  # of a run that is worth a short fit
 
 
-def feeder() -> CompVAE:
-    """The preset of households, with a factor so small that a fit takes a second."""
-    data = preset(FEEDER, "small").model_dump(mode="json")
-    data["latent"].update(w=2, z=1)
-    data["prior"].update(components=2, z_network={"width": 4, "blocks": 0, "stem": True})
-    return CompVAE.seeded(preset(FEEDER, "small").read(data), 0)
+def calibrated() -> CompVAE:
+    return CompVAE.seeded(structured_preset(SINES, "small"), 0)
 
 
 def draw(noise: Noise) -> Batch:
-    return FEEDER.draw(4, noise)
+    return SINES.draw(4, noise)
 
 
-@pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fits of a few units."""
-    for name, number in (("BATCHES", 5), ("ROUNDS", 2), ("STEPS", 3), ("DAY_STEPS", 4)):
-        monkeypatch.setattr(ending.shaping, name, number)
+def test_every_batch_is_counted_beforehand_and_told_of() -> None:
+    heard: list[int] = []
+    fit_prior(calibrated(), draw, 5, STEPS, lambda: heard.append(1))
+    assert len(heard) == work_of(calibrated(), STEPS) == 2 * ROUNDS
+    assert work_of(calibrated(), 10**6) == BATCHES * ROUNDS
 
 
-@pytest.mark.usefixtures("short")
-def test_every_unit_of_work_is_counted_beforehand_and_told_of() -> None:
-    model, heard = feeder(), Counter[str]()
-    plan = work_of(model, STEPS)
-    assert set(plan) == {"inferring wholes", "fitting moments", "fitting p(z | context)", "fitting shapes"}
-    fit_prior(model, draw, 5, STEPS, lambda name: heard.update([name]))
-    assert heard == plan
+def test_an_invertible_model_has_nothing_to_fit_at_the_end() -> None:
+    own = invertible()
+    before = {name: value.clone() for name, value in own.state_dict().items()}
+    fit_prior(own, draw, 5, STEPS)
+    assert same(own.state_dict(), before)
+    assert (work_of(own, STEPS), seconds_of_batch(own, draw, 5)) == (0, 0.0)
 
 
-@pytest.mark.usefixtures("short")
 def test_who_listens_and_who_measures_changes_nothing() -> None:
-    quiet, told = feeder(), feeder()
+    quiet, told = calibrated(), calibrated()
     fit_prior(quiet, draw, 5, STEPS)
     before = torch.get_rng_state()
-    units = UnitSeconds.measured(told, draw, 5)
+    assert seconds_of_batch(told, draw, 5) > 0
     assert torch.equal(before, torch.get_rng_state())
-    assert same(feeder().state_dict(), told.state_dict())
-    assert set(units.each) == set(work_of(told, STEPS))
-    fit_prior(told, draw, 5, STEPS, lambda name: None)
+    assert same(calibrated().state_dict(), told.state_dict())
+    fit_prior(told, draw, 5, STEPS, lambda: None)
     assert same(quiet.state_dict(), told.state_dict())
 
 
-def costs(step: float, each: dict[str, float], start: float = 0.0, check: float = 0.0) -> Costs:
-    return Costs(start, step, check, UnitSeconds(each), feeder())
+def costs(step: float, batch: float = 0.0, start: float = 0.0, check: float = 0.0) -> Costs:
+    return Costs(start, step, check, batch, calibrated())
 
 
 def test_minutes_are_those_of_the_whole_run() -> None:
     """Before: minutes * 60 / seconds of a step, whatever the rest of the run takes."""
-    alone = costs(0.5, {})
+    alone = costs(0.5)
     assert alone.steps_within(10, 500) == 1200
-    everything = costs(0.5, {"fitting p(z | context)": 0.01, "inferring wholes": 0.1}, start=20, check=5)
+    everything = costs(0.5, 2.0, start=20, check=5)
     steps = everything.steps_within(10, 500)
     assert everything.total(steps, 500) <= 600 < everything.total(steps + 1, 500)
     found = everything.seconds(steps, 500)
     assert found["start"] == 20
     assert found["steps"] == steps * 0.5
     assert found["checks"] == 5 * (2 + 1)
-    assert found["fits"] == pytest.approx(0.01 * 7 * 1500 + 0.1 * (6 * (1 + steps // 5) // 5 + 1 + steps // 5), abs=2)
-    assert everything.left_out(10, 500) == ""
-
-
-def test_a_budget_without_room_for_the_fits_says_what_is_left_out() -> None:
-    long = costs(0.5, {"fitting p(z | context)": 0.1})
-    assert long.steps_within(10, 500) == 99
-    assert "10 minutes are 99 steps and leave out the fits" in long.left_out(10, 500)
-    assert "needs 18.3 minutes or more" in long.left_out(10, 500)
-    assert costs(2.0, {}).steps_within(0.01, 500) == 1
+    assert found["fits"] == 2.0 * ROUNDS * (1 + steps // 50)
+    assert costs(2.0).steps_within(0.01, 500) == 1
 
 
 def test_an_estimate_is_the_sum_of_start_steps_checks_and_fits() -> None:
@@ -134,23 +118,23 @@ def test_a_run_says_what_it_fits_and_for_how_long(tmp_path: Path, capfd: pytest.
     train_run(TINY, tmp_path / "shown", show=True)
     heard = " ".join(capfd.readouterr().err.split())
     assert "all steps are done; now fitting the prior's moments (2): about 0:0" in heard
-    assert "fitting the prior's moments 2/2" in heard
+    assert "2/2" in heard
     train_run(TINY, tmp_path / "quiet")
     assert same(tensors_of(tmp_path / "shown"), tensors_of(tmp_path / "quiet"))
     weights = [(tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("shown", "quiet")]
     assert weights[0] == weights[1]
 
 
-def test_progress_counts_units_by_what_they_take(capfd: pytest.CaptureFixture[str]) -> None:
-    progress = FitProgress({"slow": 2, "quick": 10}, {"slow": 60.0, "quick": 1.0})
-    for name in ("slow", "quick", "quick"):
-        progress(name)
+def test_progress_says_how_far_the_fit_is(capfd: pytest.CaptureFixture[str]) -> None:
+    progress = FitProgress(10, 13.0)
+    for _ in range(3):
+        progress()
     task = progress.bar.tasks[0]
-    assert (task.completed, task.total) == (62.0, 130.0)
+    assert (task.completed, task.total) == (3.0, 10.0)
     progress.close()
     heard = " ".join(capfd.readouterr().err.split())
-    assert "now slow (2), quick (10): about 2:10" in heard
-    assert "quick 2/10" in heard
+    assert "now fitting the prior's moments (10): about 2:10" in heard
+    assert "3/10" in heard
 
 
 def test_own_data_is_estimated_too(tmp_path: Path) -> None:
@@ -160,7 +144,7 @@ def test_own_data_is_estimated_too(tmp_path: Path) -> None:
 
 
 def test_checks_take_a_small_share_of_a_budget_unless_they_are_asked_for() -> None:
-    cheap, dear = costs(0.1, {}, check=0.01), costs(0.1, {}, check=10.0)
+    cheap, dear = costs(0.1, check=0.01), costs(0.1, check=10.0)
     assert cheap.fewer_samples(2.0, 500, 200) == (200, cheap)
     watch, left = dear.fewer_samples(2.0, 500, 200)
     assert watch == 0 or left.check / dear.check == pytest.approx(watch / 200, abs=0.01)

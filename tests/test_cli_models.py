@@ -31,9 +31,9 @@ ENDINGS = (".npz", ".csv", ".parquet")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Model directories: notes, sites, weather."""
     place = tmp_path_factory.mktemp("models")
-    data = CONFIGS["collapsed, linked, z above"].model_dump(mode="json")
+    data = CONFIGS["collapsed, linked, blocks"].model_dump(mode="json")
     Model(build(CONFIGS["collapsed, linked, blocks"])).save(place / "notes")
-    Model(build(CONFIGS["crop, placed"])).save(place / "sites")
+    Model(build(CONFIGS["newton, placed"])).save(place / "sites")
     Model(build(ModelConfig.read({**data, "context": [a.model_dump() for a in WEATHER]}))).save(place / "weather")
     return place
 

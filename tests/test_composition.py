@@ -10,13 +10,13 @@ import torch
 
 import compvae
 from compvae.batch import CountedParts
-from compvae.composing import editing
+from compvae.composing import editing, wholes
 from compvae.composing.editing import Group
-from compvae.errors import CompVAEError
-from compvae.inference import infer, infer_z
+from compvae.errors import CompVAEError, ConfigError, DataError
+from compvae.inference import infer
 from compvae.model import Model
 from compvae.noise import Noise
-from models import CONFIGS, build, random_batch
+from models import CONFIGS, build, invertible, random_batch
 
 NOTES, MORE_NOTES = {"a": 2, "c": 1}, {"b": 1, "a": 1}
 SITES = [{"colour": "red", "x": 0.2, "y": -0.5}, {"colour": "green", "x": -0.7, "y": 0.1}]
@@ -66,7 +66,7 @@ def test_a_part_alone_is_what_is_left_when_the_others_go(name: str) -> None:
     assert np.array_equal(composition.part(-1), composition.part(last))
 
 
-@pytest.mark.parametrize("name", ["collapsed, linked, z above", "graph, paper, z below", "crop, placed"])
+@pytest.mark.parametrize("name", ["collapsed, linked, blocks", "graph, paper, z below", "newton, placed"])
 def test_fewer_draws_are_the_first_of_more(name: str) -> None:
     model, parts, more, x = made(name, rows=2)
     composition = model.infer(x, parts).add(more)
@@ -105,10 +105,10 @@ def test_what_is_left_of_a_sum_has_the_moments_of_a_dense_conditional_gaussian(
     model, n, counts = build(CONFIGS[name]), 40_000, (3, 2, 1)
     views = tuple(counted(n, *each) for each in (counts, *stages))
     group = Group(views, tuple(range(len(views))))
-    prior = model.prior.of_sum(views[0], None)
+    prior = model.prior.of_sum(views[0])
     observed = prior.mean[:1] + 0.7 * prior.variance[:1].sqrt()
     with torch.no_grad():
-        left = editing._edited_sum(model, observed.expand(n, -1, -1), [group], None, Noise(4, n))
+        left = editing._edited_sum(model, observed.expand(n, -1, -1), [group], Noise(4, n))
     mean, variance = model.prior.moments()
     kinds = torch.tensor([c for c, count in enumerate(counts) for _ in range(count)])
     stays = torch.cat([torch.arange(count) < stages[-1][c] for c, count in enumerate(counts)])
@@ -116,7 +116,7 @@ def test_what_is_left_of_a_sum_has_the_moments_of_a_dense_conditional_gaussian(
     for block in range(observed.shape[1]):
         for axis in range(observed.shape[2]):
             own = blocks == block
-            m, s = mean[0, kinds[own], axis], torch.diag(variance[0, kinds[own], axis])
+            m, s = mean[kinds[own], axis], torch.diag(variance[kinds[own], axis])
             total, rest = torch.ones(len(m)), stays[own].to(m.dtype)
             gain = (rest @ s @ total) / (total @ s @ total)
             expected = rest @ m + gain * (observed[0, block, axis] - total @ m)
@@ -141,71 +141,84 @@ def test_below_the_sum_the_noise_of_z_is_held(name: str) -> None:
     assert not torch.allclose(moved, latent.z.value)
 
 
-@pytest.mark.parametrize("name", ["collapsed, linked, z above", "newton, placed, z above"])
-def test_above_the_parts_z_stays_and_added_parts_are_drawn_given_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, parts, more, x = made(name)
-    seen: list[torch.Tensor] = []
-    prior = model.network.prior
-    for method in ("of_sum", "of_parts"):
-        original = getattr(prior, method)
+def watched(model: Model, monkeypatch: pytest.MonkeyPatch) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """z as it is drawn from the posterior of an invertible model, and as it enters what is edited, (R, Z) each."""
+    base, drawn, entered = model.network.base, list[torch.Tensor](), list[torch.Tensor]()
+    posterior, of_z = base.posterior, base.of_z
 
-        def watch(p: object, z: torch.Tensor | None, original=original) -> object:
-            assert z is not None
-            seen.append(z)
-            return original(p, z)
+    def draw(*arguments: object) -> object:
+        found = posterior(*arguments)
+        drawn.append(found.z)
+        return found
 
-        monkeypatch.setattr(prior, method, watch)
-    model.infer(x, parts).add(more).remove(more).add(more).decode(n=3, seed=1)
-    assert len(seen) >= 2  # those that came and went are not drawn at all
-    assert all(torch.equal(z, seen[0]) for z in seen)
-    assert not torch.equal(seen[0][0], seen[0][1])
+    def enter(counts: torch.Tensor, context: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        entered.append(z)
+        return of_z(counts, context, z)
+
+    monkeypatch.setattr(base, "posterior", draw)
+    monkeypatch.setattr(base, "of_z", enter)
+    return drawn, entered
+
+
+def test_what_parts_share_stays_under_edits(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model(invertible())
+    x = model.sample(NOTES, 1, seed=7)[0]
+    drawn, entered = watched(model, monkeypatch)
+    model.infer(x, NOTES).add(MORE_NOTES).remove(MORE_NOTES).add(MORE_NOTES).decode(n=3, seed=1)
+    assert torch.equal(drawn[0], entered[0])
+    assert not torch.equal(drawn[0][0], drawn[0][1])
 
 
 def test_wholes_that_share_a_factor_have_one_z_in_every_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, parts, _, x = made("collapsed, linked, z above", rows=4)
-    drawn: list[torch.Tensor] = []
-
-    def watch(*arguments: object, **named: object) -> object:
-        latent = infer(*arguments, **named)  # type: ignore[arg-type]
-        drawn.append(latent.z_value)
-        return latent
-
-    monkeypatch.setattr(editing, "infer", watch)
-    shared = model.infer(x, parts, shared=["mon", "tue", "mon", "tue"])
+    model = Model(invertible(context=True))
+    x = model.sample(NOTES, 4, seed=7)
+    drawn, _ = watched(model, monkeypatch)
+    shared = model.infer(x, NOTES, shared=["mon", "tue", "mon", "tue"]).add(MORE_NOTES)
     shared.decode(n=2)
     z = drawn[0].view(-1, 4, drawn[0].shape[1])
     assert torch.equal(z[:, 0], z[:, 2])
     assert torch.equal(z[:, 1], z[:, 3])
     assert not torch.equal(z[:, 0], z[:, 1])
     assert not torch.equal(z[0], z[1])
-    assert np.array_equal(shared.decode(), model.infer(x, parts, shared=[5, 2, 5, 2]).decode())
-    assert not np.array_equal(shared.decode(), model.infer(x, parts).decode())
+    assert np.array_equal(shared.decode(), model.infer(x, NOTES, shared=[5, 2, 5, 2]).add(MORE_NOTES).decode())
+    assert not np.array_equal(shared.decode(), model.infer(x, NOTES).add(MORE_NOTES).decode())
 
 
-def test_q_of_z_is_found_once_and_its_draws_are_those_of_inference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two climbs to one peak, in batches of two sizes, agree to the square root of rounding: 1.5e-8 in float64."""
-    model, parts, more, x = made("newton, losses, mixture, z above", rows=2)
-    found: list[editing.ZInferred] = []
+def test_shared_needs_an_invertible_model_and_one_context() -> None:
+    model, parts, _, x = made("collapsed, linked, z below", rows=2)
+    for call in (model.infer, model.elbo, model.log_prob):
+        with pytest.raises(ConfigError, match=r"shared needs an invertible model \(preset transport\)"):
+            call(x, parts, shared=[0, 0])  # type: ignore[operator]
+    own = Model(invertible(context=True))
+    days = [{"temperature": 3}, {"temperature": 4}, {}]
+    with pytest.raises(DataError, match="row 2 shares its factor with a row of another context"):
+        own.infer(own.sample(NOTES, 3), NOTES, context=days, shared=["a", "b", "a"])
+    own.infer(own.sample(NOTES, 3), NOTES, context=[days[0], days[1], days[0]], shared=["a", "b", "a"])
 
-    def watch(*arguments: object) -> editing.ZInferred:
-        found.append(infer_z(*arguments))  # type: ignore[arg-type]
-        return found[-1]
 
-    monkeypatch.setattr(editing, "infer_z", watch)
-    first = model.infer(x, parts)
-    draws = first.decode(n=20, seed=3)
-    assert np.array_equal(first.add(more).remove(more).decode(n=20, seed=3), draws)
-    assert len(found) == 1
-    batches = [first._observed.batch, model.infer(x, parts, shared=[0, 0])._observed.batch]
+def test_what_hangs_on_x_alone_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws are those of inference: two climbs to one peak, in batches of two sizes, agree to the root of rounding."""
+    model, parts, more, x = made("newton, losses, blocks", rows=2)
+    for own, module, name in ((model, editing, "infer"), (Model(invertible(context=True)), wholes, "observe")):
+        find, calls = getattr(module, name), []
+
+        def watch(*arguments: object, find=find, calls=calls) -> object:
+            calls.append(arguments)
+            return find(*arguments)
+
+        with monkeypatch.context() as here:
+            here.setattr(module, name, watch)
+            first = own.infer(x, parts)
+            draws = first.decode(n=20, seed=3)
+            assert np.array_equal(first.add(more).remove(more).decode(n=20, seed=3), draws)
+        assert len(calls) == 1
     torch.set_default_dtype(torch.float64)
-    network = model.network.double()
-    for given in batches:
-        batch, noise = replace(given, x=given.x.double()), Noise(5, 6)
-        together = editing.redrawn(network, batch, noise, 3, {}, 0)
-        with torch.no_grad():
-            alone = infer(network, editing._repeated(batch, torch.arange(2).repeat(3)), noise)
-        torch.testing.assert_close(together.z_value, alone.z_value, rtol=0, atol=1e-6)
-        torch.testing.assert_close(together.w, alone.w, rtol=1e-6, atol=1e-6)
+    network, given = model.network.double(), model.infer(x, parts)._observed.batch
+    batch, noise = replace(given, x=given.x.double()), Noise(5, 6)
+    together = editing.redrawn(network, batch, noise, 3, {}, 0)
+    with torch.no_grad():
+        alone = infer(network, batch.rows(torch.arange(2).repeat(3)), noise)
+    torch.testing.assert_close(together.w, alone.w, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(("call", "message"), [

@@ -19,9 +19,9 @@ problems.source problems.blocks problems.base problems.sines problems.colours
 problems.households.profiles problems.households.day problems.households.homes problems.households.feeder
 problems.households problems problems.pools problems.meters problems.tables problems.own
 distributions.normal distributions.of_parts distributions distributions.dense config aggregation
-nn nn.residual nn.embedding nn.graph nn.trunks nn.descent
-scale prior.base prior.mixture prior.table prior.network prior.given_sum prior.given_context prior
-posterior.climbing posterior.factor posterior.base posterior.collapsed posterior.graph posterior.per_part
+nn nn.residual nn.embedding nn.graph nn.trunks
+scale prior.base prior.table prior.network prior.given_sum prior
+posterior.climbing posterior.base posterior.collapsed posterior.graph
 posterior.newton posterior
 decoder.base decoder.paper decoder.linked decoder.placed decoder
 transport transport.config transport.link transport.gaussian transport.base transport.expectation
@@ -29,7 +29,7 @@ transport.part_network transport.placed transport.given transport.units transpor
 transport.convolution transport.flow transport.network transport.observing transport.correlating
 transport.starting transport.structure transport.places transport.editing transport.placed_editing
 network inference objective
-fitting fitting.calibration fitting.start fitting.seen fitting.shaping fitting.ending
+fitting fitting.calibration fitting.start
 composing composing.walks composing.generation composing.live composing.history composing.editing composing.held
 composing.wholes composing.composition
 tails.events tails.simulator tails.base tails.rejection tails.subset tails.pareto tails.proposal tails.importance

@@ -85,7 +85,7 @@ def test_the_configurations_that_are_mutated_are_valid():
         assert ModelConfig.read(base).model_dump(mode="json") == base
 
 
-PLACED, PER_PART, GRAPH = {"kind": "placed"}, {"kind": "per_part"}, {"kind": "graph"}
+PLACED, NEWTON, GRAPH = {"kind": "placed"}, {"kind": "newton"}, {"kind": "graph"}
 
 
 THREE_PLACES = {"attributes": [{"type": "continuous", "name": name, "low": 0, "high": 1} for name in "xyz"]}
@@ -96,31 +96,23 @@ TEMPERATURE = {"type": "continuous", "name": "T", "low": -20, "high": 40}
 
 INCOMPATIBLE = [
     ("sines", {"shape": [65_536, 65]}, ["shape (65536, 65)", "more than 4194304 values"]),
-    ("sines", {"shape": [100], "posterior.trunk": "curve"}, ["curve trunk of newton", "(200,), not (100,)"]),
+    (
+        "sines",
+        {"shape": [100], "posterior": {"kind": "collapsed", "trunk": "curve"}},
+        ["curve trunk of collapsed", "(200,), not (100,)"],
+    ),
     ("sines", {"decoder": {"kind": "paper", "trunk": "image"}}, ["image trunk of paper", "(3, 32, 32), not (200,)"]),
-    ("colours", {"posterior": {"kind": "collapsed"}}, ["posterior collapsed", "plain sum", "use per_part or graph"]),
+    ("colours", {"posterior": {"kind": "collapsed"}}, ["posterior collapsed", "plain sum", "use newton or graph"]),
     ("colours", {"latent.blocks": True}, ["latent.blocks", "plain sum"]),
-    ("sines", {"decoder": PLACED, "posterior": PER_PART, "latent.blocks": False}, ["decoder placed needs", "got 0"]),
+    ("sines", {"decoder": PLACED, "posterior": NEWTON, "latent.blocks": False}, ["decoder placed needs", "got 0"]),
     ("colours", {"shape": [32]}, ["decoder placed needs", "got 2 for x of shape (32,)"]),
-    ("colours", {"parts": THREE_PLACES, "posterior": PER_PART}, ["decoder placed needs", "got 3"]),
-    ("sines", {"posterior": {"kind": "per_part", "reader": "crop"}}, ["reader crop needs images", "use reader whole"]),
-    (
-        "colours",
-        {"posterior": {"kind": "per_part", "reader": "crop"}, "shape": [32, 32]},
-        ["reader crop needs images", "(32, 32)"],
-    ),
-    ("colours", {"latent.z": 4, "latent.z_place": "below"}, ["z below W", "plain sum", "above or none"]),
-    ("sines", {"posterior": PER_PART, "latent.z": 4, "latent.z_place": "below"}, ["z below W needs posterior graph"]),
+    ("colours", {"parts": THREE_PLACES, "posterior": NEWTON}, ["decoder placed needs", "got 3"]),
+    ("colours", {"latent.z": 4, "latent.z_place": "below"}, ["z below W", "plain sum", "use z_place none"]),
+    ("sines", {"posterior": NEWTON, "latent.z": 4, "latent.z_place": "below"}, ["z below W needs posterior graph"]),
     ("sines", {"prior.kind": "network"}, ["m_step needs prior.kind table"]),
-    ("sines", {"latent.z": 4, "latent.z_place": "above"}, ["m_step is not available with z above", "use gradient"]),
     (
         "sines",
-        {"prior.kind": "network", "prior.fit": "gradient", "latent.z": 4, "latent.z_place": "above"},
-        ["z above the parts needs prior.kind table"],
-    ),
-    (
-        "sines",
-        {"posterior": {"kind": "per_part", "pixels": 9}},
+        {"posterior": {"kind": "newton", "pixels": 9}},
         ["posterior.pixels needs a decoder that can decode pixels", "placed"],
     ),
     ("sines", {"context": [TEMPERATURE, TEMPERATURE]}, ["covariates of context need different names", "T, T"]),

@@ -8,15 +8,14 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from compvae.batch import Batch, CountedParts, PaddedParts, Shared
+from compvae.batch import Batch, CountedParts, PaddedParts
 from compvae.composing.generation import generate
 from compvae.config import ModelConfig
-from compvae.errors import ConfigError
 from compvae.inference import infer
 from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo, importance_bound
-from models import CONFIGS, WEATHER, build, random_batch, random_parts, told, widened
+from models import CONFIGS, WEATHER, build, random_batch, random_parts, widened
 
 every = pytest.mark.parametrize("name", CONFIGS)
 
@@ -31,9 +30,8 @@ def test_forward_and_backward_are_finite_and_reach_every_parameter(name: str) ->
         assert term.shape == (3,)
         assert torch.isfinite(term).all()
     for parameter, value in model.named_parameters():
-        if value.requires_grad:  # what is fitted after training is not
-            assert value.grad is not None, parameter
-            assert torch.isfinite(value.grad).all(), parameter
+        assert value.grad is not None, parameter
+        assert torch.isfinite(value.grad).all(), parameter
 
 
 @every
@@ -146,7 +144,7 @@ def test_sampling_a_million_parts_costs_what_ten_cost(name: str) -> None:
             x = generate(model, CountedParts(counts), Noise(0, 4)).x.mean
         assert torch.isfinite(x).all()
         costs.append((seen.calls, seen.largest))
-    assert all(many <= few for few, many in zip(*costs, strict=True))  # a sum of many has no shape to draw
+    assert costs[0] == costs[1]
 
 
 @pytest.mark.parametrize("name", SUMS)
@@ -154,10 +152,9 @@ def test_sampling_a_million_parts_costs_what_ten_cost(name: str) -> None:
 def test_the_sum_from_counts_has_the_distribution_of_summed_parts(name: str) -> None:
     model, n = build(CONFIGS[name]), 40_000
     parts = CountedParts(torch.tensor([[1, 0, 3]], dtype=torch.float64).expand(n, -1))
-    z = torch.randn(1, model.config.latent.z).expand(n, -1) if model.config.latent.z_place == "above" else None
     with torch.no_grad():
-        exact = model.prior.of_sum(parts, z)
-        draws = model.aggregate(model.prior.of_parts(parts.padded(), z).rsample(Noise(0, n), "w"), parts)
+        exact = model.prior.of_sum(parts)
+        draws = model.aggregate(model.prior.of_parts(parts.padded()).rsample(Noise(0, n), "w"), parts)
     deviation = exact.variance[0].sqrt()
     assert ((draws.mean(0) - exact.mean[0]).abs() <= 5 * deviation / n**0.5).all()
     assert ((draws.var(0) - exact.variance[0]).abs() <= 7 * exact.variance[0] / n**0.5 + 1e-12).all()
@@ -168,47 +165,12 @@ def test_the_sum_from_counts_has_the_distribution_of_summed_parts(name: str) -> 
     assert ((unit.pow(4).mean(0)[present] - 3).abs() < 30 / n**0.5 * 2).all()
 
 
-SHARED = [name for name, config in CONFIGS.items() if config.latent.z_place == "above"]
-MESSAGES = [name for name in SHARED if build(CONFIGS[name]).posterior.z_network is not None]  # others: test_factor.py
-
-
-@pytest.mark.parametrize("name", MESSAGES)
-@pytest.mark.usefixtures("double")
-def test_wholes_that_share_a_factor_have_one_z_from_the_product_of_their_messages(name: str) -> None:
-    model, batch = build(CONFIGS[name]), random_batch(CONFIGS[name], [2, 3, 4, 1])
-    shared = Batch(batch.x, batch.parts, None, Shared.of(torch.tensor([7, 2, 7, 2])))
-    together, alone = infer(model, shared, Noise(0, 4)).z, infer(model, batch, Noise(0, 4)).z
-    assert together is not None
-    assert alone is not None
-    torch.testing.assert_close(together.value[0], together.value[2])
-    torch.testing.assert_close(together.value[1], together.value[3])
-    # q(z | x) = p(z) message: divide the prior out, multiply the messages, multiply the prior in again
-    p = alone.prior
-    precision = 1 / alone.q.variance - 1 / p.variance
-    weighted = alone.q.mean / alone.q.variance - p.mean / p.variance
-    for pair in ([0, 2], [1, 3]):
-        total = precision[pair].sum(0) + 1 / p.variance[pair[0]]
-        mean = (weighted[pair].sum(0) + p.mean[pair[0]] / p.variance[pair[0]]) / total
-        torch.testing.assert_close(together.q.variance[pair[0]], 1 / total)
-        torch.testing.assert_close(together.q.mean[pair[0]], mean)
-    # its KL is paid once and split equally
-    kl = together.q.kl(together.prior)
-    torch.testing.assert_close(elbo(model, shared, Noise(0, 4)).z, kl / 2)
-
-
-def test_shared_factors_need_z_above_the_parts() -> None:
-    name = "collapsed, linked, z below"
-    batch = random_batch(CONFIGS[name], [2, 2])
-    with pytest.raises(ConfigError, match="z above the parts"):
-        infer(build(CONFIGS[name]), Batch(batch.x, batch.parts, None, Shared.of(torch.tensor([0, 0]))), Noise(0, 2))
-
-
 @pytest.mark.parametrize(
-    "name", ["collapsed, linked, z above", "graph, paper, z below", "crop, placed", "per_part, paper, z above"]
+    "name", ["collapsed, linked, blocks", "graph, paper, z below", "newton, placed", "graph, paper, dense"]
 )
-def test_context_conditions_prior_encoder_and_decoder_and_may_be_unknown(name: str) -> None:
+def test_context_conditions_encoder_and_decoder_and_may_be_unknown(name: str) -> None:
     config = ModelConfig.read({**CONFIGS[name].model_dump(mode="json"), "context": [a.model_dump() for a in WEATHER]})
-    model, batch = told(build(config)), random_batch(config, [2, 3])
+    model, batch = build(config), random_batch(config, [2, 3])
     cold, warm = (torch.tensor([[1.0, t, 1, 1, 0]]).expand(2, -1) for t in (-0.5, 0.9))
     unknown = torch.zeros(2, 5)
     noise = Noise(0, 2)
@@ -220,7 +182,7 @@ def test_context_conditions_prior_encoder_and_decoder_and_may_be_unknown(name: s
 
 
 def test_pixel_subsets_are_an_unbiased_estimate_of_the_likelihood() -> None:
-    config = CONFIGS["crop, placed"]
+    config = CONFIGS["graph, placed"]
     some = config.model_copy(update={"decoder": config.decoder.model_copy(update={"pixels": 10})})
     model, batch = build(some), random_batch(some, [3] * 4)
     with torch.no_grad():
@@ -252,7 +214,7 @@ def test_larger_compositions_than_any_seen_keep_the_scale_of_x() -> None:
 def test_parts_of_many_kinds_are_gathered_from_the_right_rows_of_the_table() -> None:
     model = build(CONFIGS["graph, paper, dense"])
     parts = random_parts(model.config, [3, 2])
-    prior = model.prior.of_parts(parts, None)
+    prior = model.prior.of_parts(parts)
     table = model.prior.mean
     assert isinstance(table, torch.Tensor)
     for row, column in parts.mask.nonzero().tolist():

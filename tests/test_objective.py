@@ -86,7 +86,7 @@ def one_whole(rows: int) -> Batch:
 
 def exact_posterior(model: CompVAE, matrix: Tensor, batch: Batch) -> tuple[Normal, Tensor]:
     """p(W | x) and ln p(x), by dense Gaussian algebra on the first row."""
-    prior = model.prior.of_sum(batch.parts.rows(slice(0, 1)), None)
+    prior = model.prior.of_sum(batch.parts.rows(slice(0, 1)))
     a = matrix / 4
     mean, cov = prior.mean[0, 0], torch.diag(prior.variance[0, 0])
     evidence = MultivariateNormal(a @ mean, a @ cov @ a.T + SIGMA**2 * torch.eye(6))
@@ -164,17 +164,17 @@ def m_step_config(name: str) -> ModelConfig:
 
 
 def divergence(model: CompVAE, parts: CountedParts, q: Normal, of_sum: bool) -> Tensor:
-    prior = model.prior.of_sum(parts, None) if of_sum else model.prior.of_parts(parts.padded(), None)
+    prior = model.prior.of_sum(parts) if of_sum else model.prior.of_parts(parts.padded())
     return q.kl(prior).sum()
 
 
-@pytest.mark.parametrize("name", ["collapsed, linked, blocks", "per_part, linked, dense"])
+@pytest.mark.parametrize("name", ["collapsed, linked, blocks", "graph, linked, dense"])
 def test_a_full_m_step_lands_where_the_divergence_is_smallest(name: str) -> None:
     model = build(m_step_config(name))
     assert isinstance(model.prior, TablePrior)
     of_sum = model.posterior.of_sum
     parts = CountedParts(torch.randint(0, 4, (30, 3)).double() + 1)
-    old = model.prior.of_sum(parts, None) if of_sum else model.prior.of_parts(parts.padded(), None)
+    old = model.prior.of_sum(parts) if of_sum else model.prior.of_parts(parts.padded())
     q = Normal(old.mean + torch.randn_like(old.mean), old.variance * torch.rand_like(old.variance), old.mask)
     model.prior.m_step(model.prior.statistics(parts, q, of_sum), rate=1.0)
     for moments in (model.prior.mean, model.prior.log_variance):
@@ -188,7 +188,7 @@ def test_an_m_step_on_mixed_kinds_never_raises_the_divergence() -> None:
     model = build(m_step_config("collapsed, linked, dense"))
     assert isinstance(model.prior, TablePrior)
     parts = CountedParts(torch.randint(0, 4, (30, 3)).double() + 1)
-    old = model.prior.of_sum(parts, None)
+    old = model.prior.of_sum(parts)
     q = Normal(old.mean + 2 * torch.randn_like(old.mean), old.variance * torch.rand_like(old.variance))
     values = []
     for _ in range(20):
@@ -198,7 +198,7 @@ def test_an_m_step_on_mixed_kinds_never_raises_the_divergence() -> None:
     assert values[-1] < values[0] - 1
 
 
-@pytest.mark.parametrize("name", ["collapsed, linked, blocks", "collapsed, linked, dense", "per_part, linked, dense"])
+@pytest.mark.parametrize("name", ["collapsed, linked, blocks", "collapsed, linked, dense", "graph, linked, dense"])
 def test_statistics_of_two_halves_add_up_to_those_of_the_batch(name: str) -> None:
     model = build(m_step_config(name))
     assert isinstance(model.prior, TablePrior)

@@ -41,14 +41,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def options(files: dict[str, Path], **more: object) -> dict[str, Any]:
     paths = {"problem": files["meters"], "profiles": files["homes"], "context": files["days"]}
-    return {**{key: str(path) for key, path in paths.items()}, **TINY, **more}
+    return {**{key: str(path) for key, path in paths.items()}, **TINY, "preset": "sums", **more}
 
 
 def test_the_command_trains_on_meters_and_the_model_needs_them_no_more(files: dict[str, Path], tmp_path: Path) -> None:
     copies = {key: Path(shutil.copy(path, tmp_path)) for key, path in files.items()}
     out = tmp_path / "run"
     flags = ("--profiles", copies["homes"], "--context", copies["days"], "--steps", 4, "--batch", 8, "--threads", 1)
-    code, text, err = call("train", copies["meters"], *flags, "--preset", "small", "--out", out, "--json")
+    code, text, err = call("train", copies["meters"], *flags, "--preset", "sums", "--out", out, "--json")
     assert code == 0, err
     assert "10 meters, 60 minutes, 120 complete days of 120" in err
     assert json.loads(text)["steps"] == 4
@@ -118,7 +118,7 @@ def test_changed_or_other_data_is_refused_on_resume(files: dict[str, Path], tmp_
 
 
 def test_fit_takes_paths_and_bands(files: dict[str, Path], tmp_path: Path) -> None:
-    run = compvae.fit(files["meters"], profiles="auto:2", out=tmp_path / "run", **TINY)
+    run = compvae.fit(files["meters"], profiles="auto:2", out=tmp_path / "run", **{**TINY, "preset": "sums"})
     assert run.model.parts.categories == ("band1", "band2")
     assert "kWh a day" in run.model.provenance.notes["limits of the bands"]
     assert run.model.sample({"band1": 2, "band2": 1}, n=3).shape == (3, 24)
@@ -129,7 +129,7 @@ def test_fit_takes_paths_and_bands(files: dict[str, Path], tmp_path: Path) -> No
 def test_a_directory_of_tables_with_shared_ids(npz: bool, tmp_path: Path) -> None:
     source = own_data(str(write_kinds(tmp_path / "data", npz=npz))).open()
     config = preset(source, "small")
-    assert (config.latent.z_place, config.scale) == ("above", "size")
+    assert (config.latent.z_place, config.scale) == ("none", "size")
     assert [a.name for a in config.context] == ["level", "weather"]
     batch = source.draw(99, Noise(0, 64, 0))
     assert batch.shared is not None

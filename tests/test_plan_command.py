@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from calls import call
-from compvae.config import ModelConfig
 from compvae.figures import loads
 from compvae.model import Model
 from compvae.planning import Question, make_plan
 from compvae.report.loads import default_question, load_exhibits, plan_exhibits
 from compvae.storage import Provenance
-from models import CONFIGS, NOTES, WEATHER, build
+from models import CONFIGS, NOTES, build, invertible
 
 FLAGS = ("--parts", "a:4,c:1", "-n", 60)
 
@@ -25,11 +24,10 @@ FLAGS = ("--parts", "a:4,c:1", "-n", 60)
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model in kW that takes the weather, an image model, and an observed day."""
     found = tmp_path_factory.mktemp("plans")
-    data = CONFIGS["newton, losses, mixture, z above"].model_dump(mode="json")
-    network = build(ModelConfig.read({**data, "context": [a.model_dump() for a in WEATHER]}))
+    network = invertible(context=True)
     Model(network, Provenance(notes={"x is": "kW, mean of 240 minutes"})).save(found / "loads")
     Model(network).save(found / "plain")
-    Model(build(CONFIGS["crop, placed"])).save(found / "images")
+    Model(build(CONFIGS["newton, placed"])).save(found / "images")
     np.savez(found / "day.npz", x=Model(network).sample({"a": 4, "c": 1}, 1, seed=5))
     np.savez(found / "two.npz", x=Model(network).sample({"a": 4, "c": 1}, 2, seed=5))
     return found
@@ -102,7 +100,7 @@ def test_images_have_no_plan(place: Path) -> None:
 
 
 def test_figures_show_what_they_are_given() -> None:
-    model = Model(build(CONFIGS["newton, losses, mixture, z above"]), Provenance("households"))
+    model = Model(invertible(), Provenance("households"))
     plan = make_plan(model, Question(NOTES.parse({"a": 4, "c": 1}), rating=3.0, n=80))
     (axis,) = loads.day_fan(plan.scale, plan.fan, 3.0).axes
     median = axis.lines[0]
@@ -121,7 +119,7 @@ def test_figures_show_what_they_are_given() -> None:
 
 
 def test_a_report_shows_loads_of_load_models_alone() -> None:
-    network = build(CONFIGS["newton, losses, mixture, z above"])
+    network = invertible()
     assert list(load_exhibits(Model(network))) == []
     model = Model(network, Provenance("households"))
     asked = default_question(model, n=60)

@@ -19,7 +19,7 @@ from compvae.evaluation import Comparison, Evaluation, Row, evaluate, plan_for, 
 from compvae.evaluation.observed import Observation, shown_parts
 from compvae.evaluation.properties import departures, order
 from compvae.model import Model
-from compvae.network import CompVAE
+from compvae.network import CompVAE, seeded_network
 from compvae.presets import preset
 from compvae.report import report, write_report
 from compvae.report.claims import VERDICTS, claims, number, rounded
@@ -48,7 +48,7 @@ def untrained(name: str, directory: Path) -> Path:
     """A run with a model of first weights, as small as its problem can be."""
     problem = problems.get(name, **TINY[name])
     notes = {"preset": HOSTILE, "seed": "0", "steps": "20 of 20"}
-    Model(CompVAE.seeded(preset(problem, "small"), 0), Provenance(name, TINY[name], notes)).save(directory / "model")
+    Model(seeded_network(preset(problem, "small"), 0), Provenance(name, TINY[name], notes)).save(directory / "model")
     (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
     return directory
 
@@ -126,7 +126,8 @@ def test_every_figure_is_there_and_says_what_it_shows(pages: dict[str, Path], na
     drawn = {str(attrs["id"]).removeprefix("figure-") for attrs in page.all("figure")}
     expected = {"relED", "aggregation", "variance", "growing", "edit", "tail", "live", "training"}
     own = {"sines": {"impact"}, "households": {"fan", "peaks", "duration", "diversity", "change", "worst"}}
-    assert drawn == expected | own.get(name, set())
+    without = {"live"} if name == "households" else set()  # an invertible model has no bits in its latents
+    assert drawn == (expected | own.get(name, set())) - without
     assert len(page.all("svg")) == len(drawn) == len(page.all("figcaption"))
     assert all(attrs["role"] == "img" and attrs["aria-label"] for attrs in page.all("svg"))
     assert bool(page.all("image")) == (name == "colours")

@@ -12,15 +12,15 @@ from compvae.errors import CompVAEError, DataError, PartsError
 from compvae.model import Model
 from compvae.noise import Noise
 from compvae.tails import METHODS, TailSample, Whitened
-from models import CONFIGS, WEATHER, build, told
+from models import CONFIGS, WEATHER, build, invertible
 
 NOTES = {"a": 2, "c": 1}
 SITES = [{"colour": "red", "x": 0.2, "y": -0.5}, {"colour": "green", "x": -0.7, "y": 0.1}]
 KINDS = {
     "linked": Model(build(CONFIGS["collapsed, linked, blocks"])),
-    "linked, z above": Model(build(CONFIGS["collapsed, linked, z above"])),
+    "invertible": Model(invertible()),
     "paper, z below": Model(build(CONFIGS["graph, paper, z below"])),
-    "placed": Model(build(CONFIGS["crop, placed"])),
+    "placed": Model(build(CONFIGS["newton, placed"])),
 }
 LINKED = KINDS["linked"]
 
@@ -62,7 +62,8 @@ def test_rejection_gives_the_rows_of_sample_that_are_extreme(kind: str) -> None:
     t = float(np.quantile(peaks, 0.9))
     found = model.tail(parts_of(model), "peak", threshold=t, n=30, seed=2)
     assert found.method == "rejection"
-    assert np.array_equal(found.x, x[peaks >= np.float64(t)][:30])
+    rounding = 1e-5 if kind == "invertible" else 0.0  # which samples in double precision, white noise is in single
+    np.testing.assert_allclose(found.x, x[peaks >= np.float64(t)][:30], rtol=rounding, atol=rounding)
     assert found.probability == pytest.approx(0.1, rel=3 * found.cv)
 
 
@@ -105,8 +106,8 @@ def test_a_functions_of_ones_own_is_used_like_a_built_in_event(method: str) -> N
 
 
 def test_context_and_observation_noise_reach_the_tail() -> None:
-    data = CONFIGS["collapsed, linked, z above"].model_dump(mode="json")
-    model = Model(told(build(ModelConfig.read({**data, "context": [a.model_dump() for a in WEATHER]}))))
+    data = CONFIGS["collapsed, linked, blocks"].model_dump(mode="json")
+    model = Model(build(ModelConfig.read({**data, "context": [a.model_dump() for a in WEATHER]})))
     cold = model.tail(NOTES, quantile=0.95, n=20, context={"temperature": -15})
     assert not np.array_equal(cold.x, model.tail(NOTES, quantile=0.95, n=20).x)
     quiet = model.tail(NOTES, quantile=0.95, n=20, context={"temperature": -15}, noise=False)

@@ -30,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = write_all(directory, homes=15, days=60)
     paths = {"problem": files["meters"], "profiles": files["homes"], "context": files["days"]}
     train_run(
-        {**{key: str(path) for key, path in paths.items()}, "preset": "small", "steps": 4, "threads": 1},
+        {**{key: str(path) for key, path in paths.items()}, "preset": "sums", "steps": 4, "threads": 1},
         directory / "run",
     )
     return directory / "run"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from compvae.model import Model
     from compvae.parts import Categorical, Continuous, PartsBatch, PartsSchema
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Categorical", "CompVAEError", "Continuous", "Model", "PartsBatch", "PartsSchema", "Run", "__version__", "fit",
     "load", "measures", "problems",

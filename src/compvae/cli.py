@@ -158,7 +158,7 @@ def train(
         )
         parts = ", ".join(f"{value:.1f} {name}" for name, value in found.minutes_of.items())
         text = f"{text}; {found.steps:,} steps take about {found.minutes:.1f} minutes ({parts})"
-        tell(asdict(found), "; ".join(filter(None, [text, found.left_out])), as_json)
+        tell(asdict(found), text, as_json)
         return
     outcome = train_run(options, out, resume, minutes, show=not quiet, tensorboard=tensorboard)
     if outcome.message:

@@ -18,8 +18,7 @@ from compvae.parts import Attribute, PartsSchema
 
 __all__ = [
     "CollapsedConfig", "GraphConfig", "LatentConfig", "LinkedConfig", "ModelConfig", "NewtonConfig",
-    "PaperDecoderConfig", "PerPartConfig", "PlacedConfig", "PriorConfig", "ZNetworkConfig",
-    "idle_settings", "is_stored",
+    "PaperDecoderConfig", "PlacedConfig", "PriorConfig", "ZNetworkConfig", "idle_settings", "is_stored",
 ]  # fmt: skip
 
 Width = Annotated[int, Field(ge=1, le=16_384)]
@@ -38,13 +37,13 @@ class LatentConfig(_Config):
     """Sizes of the latent variables.
 
     w: coordinates of w_i.  blocks: each kind owns a block of W (theory, section 5), w is then the size of one block.
-    z: coordinates of z.  z_place: "below" W as in the paper, "above" the parts (p(w_i | l_i, z)), or "none".
+    z: coordinates of z.  z_place: "below" W as in the paper, or "none".
     """
 
     w: Width
     blocks: bool = False
     z: Annotated[int, Field(ge=0, le=16_384)] = 0
-    z_place: Literal["none", "below", "above"] = "none"
+    z_place: Literal["none", "below"] = "none"
 
     @model_validator(mode="after")
     def _z_has_a_place(self) -> Self:
@@ -70,7 +69,6 @@ class PriorConfig(_Config):
     fit: "gradient", or "m_step": moving average (rate) of the posterior's moments, the exact
     optimum given q where parts or blocks are seen one by one, one step of EM where kinds are mixed in one sum.
     floor: smallest standard deviation.  spread: initial standard deviation of the table's means around ``centre``.
-    components: of the mixture that is the shape of a part's distribution (prior/mixture.py), 0 for a Gaussian.
     """
 
     kind: Literal["table", "network"] = "table"
@@ -81,7 +79,6 @@ class PriorConfig(_Config):
     spread: Annotated[float, Field(ge=0, le=100)] = 1.0
     embedding: Width = 32
     hidden: Width = 1024
-    components: Annotated[int, Field(ge=0, le=256)] = 0
     z_network: ZNetworkConfig = ZNetworkConfig()
 
 
@@ -113,29 +110,8 @@ class CollapsedConfig(_Reading):
     z_network: ZNetworkConfig = ZNetworkConfig()
 
 
-class PerPartConfig(_Reading):
-    """prod_i q(w_i | x, z, {l_i}) by iterative amortised inference (theory, section 5, colours).
-
-    reader: "crop" reads x around the place of each part, "whole" reads all of x.
-    rounds: corrections, each fed the gradient of log p(x | {w_i}) at the current guess, with noise ``sigma``.
-    pixels: how many pixels a correction looks at during training (0: all).
-    crop: values along each side of what is read around a place.  reach: how far that goes, a place being in [-1, 1].
-    """
-
-    kind: Literal["per_part"] = "per_part"
-    reader: Literal["crop", "whole"] = "whole"
-    embedding: Width = 8
-    width: Width = 128
-    rounds: Annotated[int, Field(ge=1, le=64)] = 4
-    sigma: Sigma = 0.05
-    pixels: Annotated[int, Field(ge=0, le=1_048_576)] = 0
-    crop: Annotated[int, Field(ge=2, le=64)] = 8
-    reach: Annotated[float, Field(gt=0, le=2)] = 0.35
-    z_network: ZNetworkConfig = ZNetworkConfig()
-
-
-class NewtonConfig(_Reading):
-    """q at the peak of p(x | w) p(w), with the curvature there, by damped Gauss-Newton; no encoder but for z.
+class NewtonConfig(_Config):
+    """q at the peak of p(x | w) p(w), with the curvature there, by damped Gauss-Newton; no encoder.
 
     rounds: steps of a training step; more outside training.
     pixels: how many pixels they look at during training (0: all).
@@ -144,7 +120,6 @@ class NewtonConfig(_Reading):
     kind: Literal["newton"] = "newton"
     rounds: Annotated[int, Field(ge=1, le=64)] = 4
     pixels: Annotated[int, Field(ge=0, le=1_048_576)] = 0
-    z_network: ZNetworkConfig = ZNetworkConfig()
 
 
 class _Observing(_Config):
@@ -203,7 +178,7 @@ class PlacedConfig(_Observing):
     pixels: Annotated[int, Field(ge=0, le=1_048_576, description="pixels of a training step, 0 for all")] = 0
 
 
-PosteriorConfig = Annotated[GraphConfig | CollapsedConfig | PerPartConfig | NewtonConfig, Field(discriminator="kind")]
+PosteriorConfig = Annotated[GraphConfig | CollapsedConfig | NewtonConfig, Field(discriminator="kind")]
 DecoderConfig = Annotated[PaperDecoderConfig | LinkedConfig | PlacedConfig, Field(discriminator="kind")]
 
 
@@ -293,20 +268,13 @@ def _unread(config: ModelConfig) -> Iterator[tuple[str, str]]:
 
 
 def _unread_by_posterior(config: ModelConfig) -> Iterator[tuple[str, str]]:
-    own, z = config.posterior, config.latent.z > 0
-    crop = own.kind == "per_part" and own.reader == "crop"
+    own = config.posterior
     if own.kind == "newton":
-        reads, need = z and config.decoder.kind == "placed", "decoder.kind is placed and the model has a z"
-    else:
-        reads, need = z or not crop, "posterior.reader is whole or the model has a z"
-    if not reads:
-        yield from ((f"posterior.{name}", need) for name in ("trunk", "channels"))
-    elif own.trunk == "vector":
+        return
+    if own.trunk == "vector":
         yield "posterior.channels", "posterior.trunk is curve or image"
-    if not (z and reads):
-        yield "posterior.z_network", need if own.kind == "newton" else "the model has a z (latent.z, latent.z_place)"
-    if own.kind == "per_part" and not crop:
-        yield from ((f"posterior.{name}", "posterior.reader is crop") for name in ("crop", "reach"))
+    if not config.latent.z:
+        yield "posterior.z_network", "the model has a z (latent.z, latent.z_place)"
 
 
 def _unread_by_decoder(config: ModelConfig) -> Iterator[tuple[str, str]]:
@@ -346,7 +314,7 @@ def _check_context(config: ModelConfig) -> str | None:
 def _check_sum(config: ModelConfig) -> str | None:
     """The collapse and category-owned blocks stand on W = sum w_i (theory, section 4)."""
     if config.decoder.kind == "placed" and config.posterior.kind == "collapsed":
-        return f"posterior collapsed {NEEDS_SUM}; use per_part or graph"
+        return f"posterior collapsed {NEEDS_SUM}; use newton or graph"
     if config.decoder.kind == "placed" and config.latent.blocks:
         return f"latent.blocks {NEEDS_SUM}"
     return None
@@ -357,42 +325,33 @@ def _check_link(config: ModelConfig) -> str | None:
     own = config.decoder
     if own.kind != "linked" or own.link != "losses":
         return None
-    if own.features == 1 and own.part_noise and config.latent.z_place != "below":
+    if own.features == 1 and own.part_noise and config.latent.z_place == "none":
         return None
-    return "decoder.link losses needs decoder.features 1, decoder.part_noise true and z_place none or above"
+    return "decoder.link losses needs decoder.features 1, decoder.part_noise true and z_place none"
 
 
 def _check_place(config: ModelConfig) -> str | None:
     places, shape = config.parts.n_features, config.shape
-    got = f"got {places} for x of shape {shape}"
     if config.decoder.kind == "placed" and not (places in (1, 2) and len(shape) - places in (0, 1)):
-        return f"decoder placed needs parts with 1 or 2 continuous attributes, one for each axis of x, {got}"
+        return (
+            "decoder placed needs parts with 1 or 2 continuous attributes, one for each axis of x, "
+            f"got {places} for x of shape {shape}"
+        )
     if getattr(config.posterior, "pixels", 0) and config.decoder.kind != "placed":
         return "posterior.pixels needs a decoder that can decode pixels alone (placed); set it to 0 for all"
-    crop = config.posterior.kind == "per_part" and config.posterior.reader == "crop"
-    if crop and not (places == 2 and len(shape) == 3):
-        return f"reader crop needs images and parts with 2 continuous attributes, {got}; use reader whole"
     return None
 
 
 def _check_z(config: ModelConfig) -> str | None:
     place = config.latent.z_place
     if place == "below" and config.decoder.kind == "placed":
-        return f"z below W {NEEDS_SUM}; use z_place above or none"
-    if place == "below" and config.posterior.kind in ("per_part", "newton"):
-        return f"z below W needs posterior graph or collapsed; with {config.posterior.kind} use z_place above or none"
+        return f"z below W {NEEDS_SUM}; use z_place none"
+    if place == "below" and config.posterior.kind == "newton":
+        return "z below W needs posterior graph or collapsed; with newton use z_place none"
     return None
 
 
 def _check_prior(config: ModelConfig) -> str | None:
     if config.prior.fit == "m_step" and config.prior.kind != "table":
         return "prior.fit m_step needs prior.kind table: a network of the attributes has no closed-form optimum"
-    if config.prior.fit == "m_step" and config.latent.z_place == "above":
-        return (
-            "prior.fit m_step is not available with z above the parts, whose moments are a network of z; use gradient"
-        )
-    if config.latent.z_place == "above" and config.prior.kind != "table":
-        return "z above the parts needs prior.kind table"
-    if config.prior.components and not (config.prior.kind == "table" and config.latent.blocks):
-        return "prior.components needs prior.kind table and latent.blocks: in one sum, kinds have no shape of their own"
     return None

@@ -22,7 +22,7 @@ from compvae.composing.composition import Composition
 from compvae.composing.generation import Tile
 from compvae.composing.live import Live
 from compvae.context import encode_context
-from compvae.errors import DataError, PartsError
+from compvae.errors import ConfigError, DataError, PartsError
 from compvae.network import Network
 from compvae.noise import Noise
 from compvae.objective import elbo, importance_bound
@@ -202,7 +202,8 @@ class Model:
         """The bound of each x at one draw of its latents.  x: (*shape) or (n, *shape); results keep that form.
 
         parts: one composition for all, or a :class:`PartsBatch` with one for each row.
-        shared: (n,) ids; rows with equal ids have one z, whose KL is split equally over them.
+        shared: (n,) ids of an invertible model; rows with equal ids have one z: theirs is the joint density, split
+            equally over them.
         """
         if isinstance(self.network, Transport):
             return Terms(None, None, None, self.log_prob(x, parts, context=context, shared=shared))
@@ -236,7 +237,8 @@ class Model:
             x: one whole, (*shape), or several, (n, *shape).
             parts: one composition for all, or a :class:`PartsBatch` with one for each row.
             context: what is observed of the wholes, one dict or one for each row.
-            shared: (n,) ids; rows with equal ids have one z: theirs is the joint density, split equally over them.
+            shared: (n,) ids of an invertible model; rows with equal ids have one z: theirs is the joint density, split
+                equally over them.
             seed: of the draws that the bound of a structured model is computed from.
             samples: how many; an invertible model needs none.
         """
@@ -278,8 +280,9 @@ class Model:
         else:
             compositions = [self.parts.parse(parts)] * len(values)
             tensors = repeat(collate([compositions[0].canonical()]), len(values))
-        groups = None if shared is None else Shared.of(_ids(shared, len(values)))
-        return Batch(values, tensors, self._context(context, len(values)), groups), compositions, single
+        told = self._context(context, len(values))
+        groups = None if shared is None else self._groups(shared, len(values), told)
+        return Batch(values, tensors, told, groups), compositions, single
 
     def _wholes(self, x: np.ndarray) -> tuple[Tensor, bool]:
         array = number_array(x, "x")
@@ -303,6 +306,18 @@ class Model:
                 f"context has {len(context)} entries but x has {rows} rows; give one dict, or one for each row"
             )
         return torch.stack([encode_context(self.config.context, one) for one in context])
+
+    def _groups(self, shared: Sequence[object] | np.ndarray, rows: int, context: Tensor | None) -> Shared:
+        """Which rows have one z; they must agree in their context.  context: (rows, E) or None."""
+        if not isinstance(self.network, Transport):
+            raise ConfigError("shared needs an invertible model (preset transport), this one is structured")
+        groups = Shared.of(_ids(shared, rows))
+        if context is not None and (differs := (context != context[groups.first][groups.group]).any(1)).any():
+            row = int(differs.nonzero()[0, 0])
+            raise DataError(
+                f"row {row} shares its factor with a row of another context; equal ids in shared need equal context"
+            )
+        return groups
 
     def _tile(self, parts: object, context: Context | None) -> Tile:
         return Tile(self.network, self.parts.parse(parts), self._context(context, 1))

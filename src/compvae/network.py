@@ -17,10 +17,8 @@ from compvae.context import context_size
 from compvae.decoder import build_decoder
 from compvae.distributions import Normal
 from compvae.errors import ConfigError
-from compvae.noise import NormalSource
 from compvae.posterior import build_posterior
 from compvae.prior import ZPrior, build_prior, members_of
-from compvae.prior.given_context import ContextPrior
 from compvae.scale import beside, size_scale
 from compvae.transport.config import AnyModelConfig, TransportConfig
 from compvae.transport.network import Transport
@@ -60,30 +58,17 @@ class CompVAE(nn.Module):
         return network
 
     @staticmethod
-    def _z_prior(config: ModelConfig) -> ZPrior | ContextPrior | None:
+    def _z_prior(config: ModelConfig) -> ZPrior | None:
         latent, told = config.latent, context_size(config.context)
-        if latent.z_place == "above":
-            return ContextPrior(told, latent.z, config.prior.z_network)
-        if latent.z_place == "below":
-            return ZPrior(config.n_blocks * latent.w + told, latent.z, config.prior.z_network, config.prior.floor)
-        return None
+        if latent.z_place == "none":
+            return None
+        return ZPrior(config.n_blocks * latent.w + told, latent.z, config.prior.z_network, config.prior.floor)
 
     def aggregate(self, w: Tensor, parts: Parts) -> Tensor:
         """What the decoder takes: W = sum w_i, (B, G, d), or the parts themselves.  w: (B, K, d)."""
         if not self.decoder.aggregation.plain_sum:
             return w
         return self.decoder.aggregation(w, members_of(parts.padded(), self.config))
-
-    def z_above(self, context: Tensor | None, like: Tensor) -> Normal:
-        """p(z | context), over (B, Z).  like: (B, *), for device and dtype."""
-        assert self.z_prior is not None
-        given: Normal = self.z_prior(_told(context, like))
-        return given
-
-    def draw_z_above(self, context: Tensor | None, like: Tensor, noise: NormalSource) -> Tensor:
-        """z ~ p(z | context), (B, Z), arguments as in :meth:`z_above`."""
-        assert isinstance(self.z_prior, ContextPrior)
-        return self.z_prior.draw(_told(context, like), noise, "z")
 
     def z_below(self, code: Tensor, parts: Parts, context: Tensor | None) -> Normal:
         """p(z | W, context), over (B, Z).  code: W, (B, G, d).  Where x is measured in units of K, so is W."""
@@ -94,11 +79,6 @@ class CompVAE(nn.Module):
     def z_view(self, code: Tensor, parts: Parts, context: Tensor | None) -> Tensor:
         """What networks of z see of W: W itself (paper), or W/K where x is measured in units of K.  -> (B, N)."""
         return beside((code / size_scale(self.config, parts, code)).flatten(1), context)
-
-
-def _told(context: Tensor | None, like: Tensor) -> Tensor:
-    """Context as the networks take it, (B, E), E = 0 where the model has none."""
-    return like.flatten(1)[:, :0] if context is None else context.to(like.dtype)
 
 
 Network = CompVAE | Transport

@@ -54,7 +54,7 @@ def elbo(model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0) -> 
 
     # what they cost: KL(q(w | ..) || p(w | l)), closed form, q being over W or over the parts
     kl_w = latent.q.kl(latent.prior)
-    kl_z = _kl_z(latent.z, batch) if latent.z is not None else torch.zeros_like(kl_w)
+    kl_z = _kl_z(latent.z) if latent.z is not None else torch.zeros_like(kl_w)
 
     # what they explain: ln p(x | z, W)
     log_x = _log_likelihood(model, batch, latent, noise)
@@ -63,35 +63,22 @@ def elbo(model: CompVAE, batch: Batch, noise: Noise, kl_weight: float = 1.0) -> 
 
 
 def importance_bound(model: CompVAE, batch: Batch, noise: Noise, samples: int = 16) -> Tensor:
-    """ln 1/S sum_s p(x, z_s, w_s) / q(z_s, w_s | x), nats (B,): tighter with S, in expectation (Burda et al. 2016).
-
-    Wholes that share one z are weighed together; their bound is split equally over them.
-    """
+    """ln 1/S sum_s p(x, z_s, w_s) / q(z_s, w_s | x), nats (B,): tighter with S, in expectation (Burda et al. 2016)."""
     weights = []
     for sample in range(samples):
         latent = infer(model, batch, noise.fold(sample))
         ratio = latent.prior.log_prob(latent.w) - latent.q.log_prob(latent.w)
         if latent.z is not None:
-            ratio = ratio - _split(latent.z.q.log_prob(latent.z.value) - latent.z.prior.log_prob(latent.z.value), batch)
+            ratio = ratio - (latent.z.q.log_prob(latent.z.value) - latent.z.prior.log_prob(latent.z.value))
         weights.append(ratio + _log_likelihood(model, batch, latent, noise.fold(sample)))
-    together = torch.stack(weights, 1)  # (B, S)
-    if batch.shared is not None:
-        together = batch.shared.total(together)[batch.shared.group]
-    return _split(torch.logsumexp(together, 1) - math.log(samples), batch)
+    return torch.logsumexp(torch.stack(weights, 1), 1) - math.log(samples)
 
 
-def _kl_z(z: ZInferred, batch: Batch) -> Tensor:
+def _kl_z(z: ZInferred) -> Tensor:
     """KL(q(z | ..) || p(z | ..)): closed form unless p(z | W) hangs on a later draw of w, then at it (Alg. 1)."""
     if z.exact:
-        return _split(z.q.kl(z.prior), batch)
+        return z.q.kl(z.prior)
     return z.q.log_prob(z.value) - z.prior.log_prob(z.value)
-
-
-def _split(value: Tensor, batch: Batch) -> Tensor:
-    """What is paid once for a shared z is split equally over its wholes.  value: (B,)."""
-    if batch.shared is None:
-        return value
-    return value / batch.shared.members[batch.shared.group].to(value.dtype)
 
 
 def _log_likelihood(model: CompVAE, batch: Batch, latent: Inferred, noise: Noise) -> Tensor:

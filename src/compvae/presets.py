@@ -1,5 +1,5 @@
-"""Configurations by name: ``paper`` (the paper's tables), ``small`` (structured, minutes on two cores), ``transport``
-(invertible)."""
+"""Configurations by name: ``paper`` (the paper's tables), ``small`` (what suits a problem best, minutes on two cores),
+``sums`` (structured, of own wholes that add up), ``transport`` (invertible)."""
 
 from __future__ import annotations
 
@@ -107,33 +107,9 @@ def _small_images(problem: Source) -> ModelConfig:
     )
 
 
-def _small_feeder(problem: Source) -> ModelConfig:
-    """Theory, section 5, "The shared factor": z above the parts, one z for the wholes of a day, x from W alone; loads
-    add up but for losses, and a mixture is the shape of a home's (docs/experiments.md, 10)."""
-    return ModelConfig(
-        **_shaped_for(problem),
-        scale="size",
-        latent=LatentConfig(w=min(16, math.prod(problem.shape)), blocks=True, z=6, z_place="above"),
-        prior=PriorConfig(spread=0.3, components=24, z_network=ZNetworkConfig(width=64, blocks=1)),
-        posterior=NewtonConfig(rounds=2),
-        decoder=LinkedConfig(link="losses", features=1, floor=0.02, part_noise=True),
-    )
-
-
-def _small_tables(problem: Source) -> ModelConfig:
-    """Own wholes with parts of kinds alone: as the feeder where some share a factor, else as the curves."""
-    if problem.rows_together == 1:
-        return _small_curves(problem)
-    config = _small_feeder(problem)
-    if problem.extensive:
-        return config
-    decoder = LinkedConfig(link="pointwise", features=1, width=16, blocks=1, floor=0.02)
-    return ModelConfig(**{**dict(config), "scale": "none", "decoder": decoder})
-
-
 def _sums(problem: Source) -> ModelConfig:
-    """Own wholes that add up, but for losses: as the feeder without a shared factor, so that training starts at the
-    principal axes of single parts."""
+    """Own wholes that add up, but for losses; training starts at the principal axes of single parts.  What wholes share
+    and their context are not told apart from what is each part's own."""
     return ModelConfig(
         **_shaped_for(problem),
         scale=_scale_of(problem),
@@ -215,8 +191,8 @@ PRESETS: dict[str, dict[str, Callable[[Source], AnyModelConfig]]] = {
     "households": {"small": _feeder},
 }
 OWN_DATA: dict[str, dict[str, Callable[[Source], AnyModelConfig]]] = {
-    "meters": {"small": _small_feeder},
-    "tables": {"small": _small_tables, "sums": _sums},
+    "meters": {"sums": _sums},
+    "tables": {"small": _small_curves, "sums": _sums},
     "places": {"small": _small_places},
 }
 

@@ -1,14 +1,13 @@
-"""Latents of a whole under edits: remove parts by the bridge, add parts from the prior, hold the shared factor.
+"""Latents of a whole under edits: remove parts by the bridge, add parts from the prior, hold the noise of z.
 
 Where q is over W = sum_i w_i, and parts R of the parts P of a sum are taken away, what is left is a draw of
 
     W_rest | W ~ N( M_rest + S_rest/S (W - M),  S_rest (S - S_rest)/S )          (the bridge; theory, section 4)
 
 with M, S the prior's moments of the sum over P, M_rest, S_rest over P without R: O(#kinds) whatever K is.  Where q is
-over the parts, a part that goes takes its own w along.  Added parts are drawn from p(w | l, z).
+over the parts, a part that goes takes its own w along.  Added parts are drawn from p(w | l).
 
-The shared factor stays: z itself where it stands above the parts, its noise u = (z - mean)/deviation under p(z | W)
-where it hangs below W.
+z, which hangs below W, keeps its noise u = (z - mean)/deviation under p(z | W).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from torch import Tensor
 
 from compvae.batch import Batch, PaddedParts, Parts
 from compvae.distributions import Normal
-from compvae.inference import Inferred, ZInferred, draw_z, infer, infer_z
+from compvae.inference import Inferred, infer
 from compvae.network import CompVAE
 from compvae.noise import Noise, Still
 
@@ -87,27 +86,16 @@ def kept_or_found(known: Known, key: int, find: Callable[[], Found]) -> Found:
 def redrawn(model: CompVAE, batch: Batch, noise: Noise, draws: int, known: Known, key: int) -> Inferred:
     """The latents of each whole in every draw, rows draw by draw.  noise: of all of them.
 
-    What hangs on x alone is found once for all draws and kept in ``known``, that of KEPT batches: q(w | x)
-    without z, q(z | x) with z above the parts.  q(w | x, z) hangs on the draw of z, q(z | x, W) below W on that of W.
+    What hangs on x alone, q(w | x) without z, is found once for all draws and kept in ``known``, that of KEPT batches.
+    With a z, either it or W hangs on the draw of the other.
     """
-    place, rows = model.config.latent.z_place, torch.arange(len(batch))
-    repeated = _repeated(batch, rows.repeat(draws))
-    if place == "below":
-        return infer(model, repeated, noise)
-    find = infer if place == "none" else infer_z
-    once: Inferred | ZInferred = kept_or_found(known, key, lambda: find(model, batch, Still(len(batch))))
-    of_draws = [noise.at(rows + draw * len(batch)) for draw in range(draws)]
-    if isinstance(once, ZInferred):
-        z = torch.cat([draw_z(once.q, batch.shared, one) for one in of_draws])
-        return infer(model, repeated, noise, drawn=replace(once, value=z))
-    w = torch.cat([once.q.rsample(one, "w") for one in of_draws])
-    return replace(once, w=w, context=None if once.context is None else once.context[rows.repeat(draws)])
-
-
-def _repeated(batch: Batch, rows: Tensor) -> Batch:
-    """The wholes once for each draw, each draw with its own shared factors.  rows: (R,) int64."""
-    shared = None if batch.shared is None else batch.shared.repeated(len(rows) // len(batch))
-    return replace(batch.rows(rows), shared=shared)
+    rows = torch.arange(len(batch))
+    repeated = rows.repeat(draws)
+    if model.config.latent.z_place == "below":
+        return infer(model, batch.rows(repeated), noise)
+    once = kept_or_found(known, key, lambda: infer(model, batch, Still(len(batch))))
+    w = torch.cat([once.q.rsample(noise.at(rows + draw * len(batch)), "w") for draw in range(draws)])
+    return replace(once, w=w, context=None if once.context is None else once.context[repeated])
 
 
 @torch.no_grad()
@@ -117,24 +105,23 @@ def edited(model: CompVAE, latent: Inferred, groups: Sequence[Group], now: Parts
     latent: of the wholes as observed.  groups: the observed parts first, then the added ones.  now: what is left.
     noise: of the draw; noise that is 0 everywhere gives the latents' means.
     """
-    above = latent.z_value if model.config.latent.z_place == "above" else None
     if model.posterior.of_sum:
-        code, parts = _edited_sum(model, latent.w, groups, above, noise), now
+        code, parts = _edited_sum(model, latent.w, groups, noise), now
     else:
-        w, parts = _edited_parts(model, latent.w, groups, above, noise)
+        w, parts = _edited_parts(model, latent.w, groups, noise)
         code = model.aggregate(w, parts)
     z = _moved_z(model, latent, code, parts)
     return Edited(model.decoder(code, parts, z, latent.context), code, parts)
 
 
-def _edited_sum(model: CompVAE, observed: Tensor, groups: Sequence[Group], z: Tensor | None, noise: Noise) -> Tensor:
-    """W of the edited wholes.  observed: W as inferred, (B, G, d).  z: (B, Z), where it stands above the parts."""
+def _edited_sum(model: CompVAE, observed: Tensor, groups: Sequence[Group], noise: Noise) -> Tensor:
+    """W of the edited wholes.  observed: W as inferred, (B, G, d)."""
     total = torch.zeros_like(observed)
     for number, group in enumerate(groups):
-        before = model.prior.of_sum(group.stages[0], z)
-        whole = observed if number == 0 else model.prior.draw_sum(group.stages[0], z, noise, f"added/{group.steps[0]}")
+        before = model.prior.of_sum(group.stages[0])
+        whole = observed if number == 0 else before.rsample(noise, f"added/{group.steps[0]}")
         for step, stage in zip(group.steps[1:], group.stages[1:], strict=True):
-            after = model.prior.of_sum(stage, z)
+            after = model.prior.of_sum(stage)
             whole = bridge(whole, before, after).rsample(noise, f"removed/{number}/{step}")
             before = after
         total = total + whole
@@ -151,7 +138,7 @@ def bridge(whole: Tensor, before: Normal, after: Normal) -> Normal:
 
 
 def _edited_parts(
-    model: CompVAE, observed: Tensor, groups: Sequence[Group], z: Tensor | None, noise: Noise
+    model: CompVAE, observed: Tensor, groups: Sequence[Group], noise: Noise
 ) -> tuple[Tensor, PaddedParts]:
     """{w_i} of the edited wholes and the parts they belong to, those that went masked.  observed: (B, K, d)."""
     codes, parts = [], []
@@ -163,7 +150,7 @@ def _edited_parts(
         if number == 0:
             codes.append(observed)
         else:
-            codes.append(model.prior.of_parts(first, z).rsample(noise, f"added/{group.steps[0]}"))
+            codes.append(model.prior.of_parts(first).rsample(noise, f"added/{group.steps[0]}"))
         parts.append(PaddedParts(first.kind, first.features, first.mask & group.kept, first.n_kinds))
     joined = PaddedParts(
         torch.cat([p.kind for p in parts], 1),
@@ -176,8 +163,8 @@ def _edited_parts(
 
 def _moved_z(model: CompVAE, latent: Inferred, code: Tensor, parts: Parts) -> Tensor | None:
     """z with its noise held: u of p(z | W observed), carried over to p(z | W edited).  code: W, (B, G, d)."""
-    if latent.z is None or model.config.latent.z_place == "above":
-        return latent.z_value
+    if latent.z is None:
+        return None
     before, after = latent.z.prior, model.z_below(code, parts, latent.context)
     unit = (latent.z.value - before.mean) / before.variance.sqrt()
     return after.mean + after.variance.sqrt() * unit

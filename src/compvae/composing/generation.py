@@ -47,17 +47,16 @@ def generate(
 
     by_part: kinds that share a sum are drawn one by one, so that a source can give each part numbers of its own.
     """
-    place = model.config.latent.z_place
-    like = next(model.decoder.parameters()).new_zeros(len(parts), 1)
     if model.config.context and context is None:
+        like = next(model.decoder.parameters())
         context = like.new_zeros(len(parts), context_size(model.config.context))
 
-    z = model.draw_z_above(context, like, noise) if place == "above" else None
     if model.decoder.aggregation.plain_sum and (model.config.latent.blocks or not by_part):
-        code = model.prior.draw_sum(parts, z, noise, "w")
+        code = model.prior.of_sum(parts).rsample(noise, "w")
     else:
-        code = model.aggregate(model.prior.of_parts(parts.padded(), z).rsample(noise, "w"), parts)
-    if place == "below":
+        code = model.aggregate(model.prior.of_parts(parts.padded()).rsample(noise, "w"), parts)
+    z = None
+    if model.config.latent.z_place == "below":
         z = model.z_below(code, parts, context).rsample(noise, "z")
     return Generated(model.decoder(code, parts, z, context), code, z)
 

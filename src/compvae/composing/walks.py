@@ -4,8 +4,6 @@ The j-th part of a kind has its own eps_j, so that one more part adds its own dr
 B(n) costs O(log n): the first steps are drawn one by one, later ones by blocks of double size, and inside a block by
 the Brownian bridge, half given whole ~ N(whole / 2, size / 4).  Parts that the caller gave a key, and parts with a
 place, have their numbers by key: then eps_j is that of the j-th key, and the cost is O(n).
-Where a part's shape is a mixture, its component is its own too; what is Gaussian given the components follows the walk,
-and stays with its part exactly where the components of a kind have one covariance.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ class PartNoise:
     """Standard normal numbers in which those of the latents ("w") belong to parts; all others are the noise's own.
 
     keys: one for each part in the order of the composition's listing; None: the place among the parts of its kind.
-    by_kind: "w" is asked for kind by kind, (C, d), not part by part, (K, d); so are the components of mixtures.
+    by_kind: "w" is asked for kind by kind, (C, d), not part by part, (K, d).
     """
 
     def __init__(self, noise: Noise, composition: Multiset, keys: Sequence[int] | None, by_kind: bool) -> None:
@@ -48,8 +46,6 @@ class PartNoise:
 
     def normal(self, name: str, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """-> (B, *shape), standard normal."""
-        if name == "w/component" and self.keys_by_kind is not None:
-            return self._components(self.keys_by_kind, shape[0], dtype)
         if name != "w":
             return self.noise.normal(name, *shape, dtype=dtype)
         if self.keys_by_kind is not None:
@@ -66,14 +62,6 @@ class PartNoise:
             for key in of_kind:
                 sums[:, kind] += self.noise.normal(f"w/key/{key}", width, dtype=torch.float64)
         return sums / torch.tensor(self.counts, dtype=torch.float64).clamp(min=1).sqrt()[:, None]
-
-    def _components(self, keys: Sequence[Sequence[int]], most: int, dtype: torch.dtype) -> Tensor:
-        """What the component of each part is chosen by, (B, most, C); of kinds with more parts none is chosen."""
-        chosen = torch.zeros(len(self.noise), most, len(keys), dtype=dtype)
-        for kind, of_kind in enumerate(keys):
-            for place, key in enumerate(of_kind[:most]):
-                chosen[:, place, kind] = self.noise.normal(f"w/key/{key}/component", 1, dtype=dtype)[:, 0]
-        return chosen
 
     def _walks(self, width: int) -> Tensor:
         """B_c(n_c) / sqrt(n_c) of every kind, 0 for kinds without parts, (B, C, width) float64."""

@@ -18,7 +18,7 @@ from compvae.batch import Parts
 from compvae.config import LinkedConfig, ModelConfig
 from compvae.context import context_size
 from compvae.decoder.base import Decoder
-from compvae.distributions import Normal, raised, variance_of
+from compvae.distributions import Normal, variance_of
 from compvae.distributions.dense import Linearised
 from compvae.nn.residual import Skipped, residual_stack, white
 from compvae.scale import beside, size_scale
@@ -30,7 +30,7 @@ class Losses(nn.Module):
     """g(u) = u + a u^2: what goes lost, or is gained, with the square of the load.
 
     A link that may bend more does: a convex one makes single parts as skewed as meters are, and sums of parts wrong
-    (docs/experiments.md, 10).  The shape of single parts has its own place (prior/mixture.py).
+    (docs/experiments.md, 10).
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Losses(nn.Module):
 
 
 class LinkedDecoder(Decoder):
-    """Link on A W / K, with z (where it stands below W) and context beside it."""
+    """Link on A W / K, with z and context beside it; losses take the load alone."""
 
     aggregation: ClassVar[Aggregation] = PlainSum()
 
@@ -57,10 +57,8 @@ class LinkedDecoder(Decoder):
         spread = 1 / math.sqrt(config.latent.w)
         rows = self.points * own.features
         self.loading = nn.Parameter(white(config.n_blocks, config.latent.w, rows) * spread)
-        # z above the parts carries what the context says; beside the link it would be said twice, or not at all
-        told = 0 if config.latent.z_place == "above" else config.latent.z + context_size(config.context)
         outputs = (1 if own.part_noise else 2) * values // self.points
-        self.link = self._link(own.features + told, outputs)
+        self.link = self._link(own.features + config.latent.z + context_size(config.context), outputs)
         if own.part_noise:
             self.log_noise = nn.Parameter(torch.zeros(config.parts.n_kinds, *config.shape))
 
@@ -97,7 +95,7 @@ class LinkedDecoder(Decoder):
 
     def _observe(self, features: Tensor, parts: Parts, z: Tensor | None, context: Tensor | None) -> Normal:
         """The link.  features: (B, points, features) -> normal over (B, *shape)."""
-        others = [] if self.config.latent.z_place == "above" else [o for o in (z, context) if o is not None]
+        others = [] if self.own.link == "losses" else [o for o in (z, context) if o is not None]
         out = self.link(beside(features, *(other[:, None].expand(-1, self.points, -1) for other in others)))
         out = out.transpose(1, 2).reshape(len(out), -1, *self.config.shape)  # mean, and log-variance where it is made
         size, unit = size_scale(self.config, parts, out[:, 0]), self.config.unit
@@ -112,15 +110,5 @@ class LinkedDecoder(Decoder):
 
     def _noise(self, parts: Parts, like: Tensor) -> Tensor:
         """sum_c n_c s_c^2, (B, *shape)."""
-        each = self.config.unit**2 * self.noise_of_part()
+        each = self.config.unit**2 * variance_of(self.log_noise, self.own.floor).flatten(1)  # s_c^2, (C, T)
         return (parts.counts.to(like.dtype) @ each).view(len(like), *self.config.shape)
-
-    def noise_of_part(self) -> Tensor:
-        """s_c^2 in units of x, (C, T)."""
-        return variance_of(self.log_noise, self.own.floor).flatten(1)
-
-    @torch.no_grad()
-    def set_noise(self, variance: Tensor, there: Tensor) -> None:
-        """s_c^2, above the floor, of the kinds that are there.  variance: (C, T).  there: (C,) bool."""
-        new = raised(variance, self.own.floor).to(self.log_noise).view_as(self.log_noise)
-        self.log_noise.copy_(torch.where(there.view(-1, *[1] * len(self.config.shape)), new, self.log_noise))

@@ -84,7 +84,7 @@ class PaperDecoder(Decoder):
         assert isinstance(own, PaperDecoderConfig)
         self.config, self.own = config, own
         self.trunk = self._trunk(own, config.shape)
-        z = context_size(config.context) + (config.latent.z if config.latent.z_place == "below" else 0)
+        z = context_size(config.context) + config.latent.z
         w = config.n_blocks * config.latent.w
         if own.stem == "joined":
             self.stem: nn.Module = JoinedStem(w, z, self.trunk.width, own.blocks)
@@ -102,8 +102,7 @@ class PaperDecoder(Decoder):
     ) -> Normal:
         """code: W, (B, G, d) -> normal over (B, *shape)."""
         whole = code.flatten(1)
-        below = z if self.config.latent.z_place == "below" else None
-        extra = beside(whole[:, :0], below, context) if below is not None or context is not None else None
+        extra = beside(whole[:, :0], z, context) if z is not None or context is not None else None
         mean, log_variance = self.trunk(self.stem(whole, extra))
         scale = x_scale(self.config, parts, mean)
         noise = Normal.floored(mean, log_variance, self.own.floor)

@@ -4,10 +4,16 @@ With C_c = E[ ((E w - n m)(E w - n m)^T + Cov_q w) / n ] = U diag(p^2) U^T the c
 linear decoder's loading with it: x does not change, but the prior, which is diagonal, now misses no correlation, and
 coordinates that carry nothing lose their variance.  The training's moving M-step (theory, section 5) does the diagonal
 part only, and lags.  Without the turn the samples of a well-trained model are wrong (docs/experiments.md, 7).
+
+At the end of a run it takes a while: a person should see how far it is, and a budget of minutes has to count it.  So
+it says beforehand how many batches it will look at (:func:`work_of`), ticks after each of them, and what one takes can
+be measured (:func:`seconds_of_batch`).
 """
 
 from __future__ import annotations
 
+import copy
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,18 +24,20 @@ from compvae.batch import Batch
 from compvae.distributions.dense import Correlated
 from compvae.errors import DivergenceError
 from compvae.inference import infer
-from compvae.network import CompVAE
-from compvae.nn.descent import Tick
+from compvae.network import CompVAE, Network
 from compvae.noise import Noise
 from compvae.prior import TablePrior
 
-__all__ = ["BATCHES", "ROUNDS", "calibratable", "calibrate"]
+__all__ = ["BATCHES", "ROUNDS", "Draw", "Tick", "calibratable", "calibrate", "fit_prior", "seconds_of_batch", "work_of"]
 
 ROUNDS = 2  # q hangs on the prior a little
 BATCHES, ROWS = 24, 256
 
 Draw = Callable[[Noise], Batch]
 """Noise of the rows -> wholes with their parts, as in training."""
+
+Tick = Callable[[], None]
+"""Called after each batch."""
 
 
 def calibratable(model: CompVAE) -> bool:
@@ -69,6 +77,37 @@ def calibrate(
             variance = covariance.diagonal(dim1=1, dim2=2)
         model.prior.set_moments(mean.to(like), variance.to(like), total.parts[:, 0] > 0)
     model.eval()
+
+
+def _batches(steps: int) -> int:
+    """Of each round; a short run is not worth a long fit."""
+    return min(BATCHES, 1 + steps // 50)
+
+
+def work_of(model: Network, steps: int) -> int:
+    """Batches that :func:`fit_prior` looks at after so many steps of training; 0 where there is nothing to fit."""
+    return ROUNDS * _batches(steps) if isinstance(model, CompVAE) and calibratable(model) else 0
+
+
+def fit_prior(model: Network, draw: Draw, seed: int, steps: int, tick: Tick | None = None) -> None:
+    """Calibrate, in place, where that is possible, after so many steps of training.
+
+    draw: wholes as in training.  seed: of wholes that no step trained on.
+    """
+    if isinstance(model, CompVAE) and calibratable(model):
+        calibrate(model, draw, seed, _batches(steps), tick=tick)
+
+
+def seconds_of_batch(model: Network, draw: Draw, seed: int) -> float:
+    """What a batch takes, measured on a copy of the model; 0 where there is nothing to fit."""
+    own, times = copy.deepcopy(model).float().cpu(), []
+    if not (isinstance(own, CompVAE) and calibratable(own)):
+        return 0.0
+    for _ in range(2):  # what the first alone takes (memory, caches) is not repeated
+        started = time.perf_counter()
+        calibrate(own, draw, seed, 1, rounds=1)
+        times.append(time.perf_counter() - started)
+    return min(times)
 
 
 @dataclass(frozen=True)

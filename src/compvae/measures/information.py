@@ -90,5 +90,4 @@ def _of_z(latent: Inferred) -> Tensor:
     z = latent.z
     if z is None:
         return latent.w.new_zeros(len(latent.w), 0)
-    q = z.q.marginals() if isinstance(z.q, Correlated) else z.q
-    return q.kl_terms(z.prior) if z.exact else q.log_density(z.value) - z.prior.log_density(z.value)
+    return z.q.kl_terms(z.prior) if z.exact else z.q.log_density(z.value) - z.prior.log_density(z.value)

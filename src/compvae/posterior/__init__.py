@@ -1,18 +1,16 @@
-"""q(z, {w_i} | x, {l_i}): graph (the paper's), collapsed, per_part and newton (ours)."""
+"""q(z, {w_i} | x, {l_i}): graph (the paper's), collapsed and newton (ours)."""
 
 from compvae.config import ModelConfig
 from compvae.posterior.base import Posterior
 from compvae.posterior.collapsed import CollapsedPosterior
 from compvae.posterior.graph import GraphPosterior
 from compvae.posterior.newton import NewtonPosterior
-from compvae.posterior.per_part import PerPartPosterior
 
 __all__ = ["Posterior", "build_posterior"]
 
 POSTERIORS: dict[str, type[Posterior]] = {
     "graph": GraphPosterior,
     "collapsed": CollapsedPosterior,
-    "per_part": PerPartPosterior,
     "newton": NewtonPosterior,
 }
 

@@ -1,6 +1,6 @@
 """What every posterior offers: read x once, then q(z | ..), then q(w | ..).
 
-A posterior never sees more of the decoder than :data:`Likelihood`, the function that iterative inference climbs.
+A posterior never sees more of the decoder than :data:`Linearise`, p(x | ..) near a point.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from compvae.batch import Batch, Parts, Shared
-from compvae.config import ModelConfig, ZNetworkConfig
+from compvae.batch import Batch, Parts
+from compvae.config import ModelConfig, NewtonConfig, ZNetworkConfig
 from compvae.context import context_size
 from compvae.distributions import WIDEST, Normal, PartsGaussian, variance_of
 from compvae.distributions.dense import Correlated, Linearised
@@ -21,14 +21,10 @@ from compvae.nn.embedding import PartEmbedding
 from compvae.nn.residual import mlp, residual_stack
 from compvae.nn.trunks import CurveIn, ImageIn, VectorIn
 from compvae.noise import Noise
-from compvae.posterior.factor import Above
 from compvae.prior import PartPrior
 from compvae.scale import context_of, x_scale
 
-__all__ = ["Given", "Likelihood", "Linearise", "Posterior", "Reader", "ZPosterior", "prior_for"]
-
-Likelihood = Callable[[Tensor, Tensor | None], Normal]
-"""(w (B, K, d), pixels (P,) or None) -> p(x | {w_i}, ..) at those pixels."""
+__all__ = ["Given", "Linearise", "Posterior", "Reader", "ZPosterior", "prior_for"]
 
 Linearise = Callable[[Tensor, Tensor | None], Linearised]
 """(W (B, G, d) or w (B, K, d), pixels (P,) or None) -> p(x | ..) near there, at those pixels."""
@@ -36,10 +32,10 @@ Linearise = Callable[[Tensor, Tensor | None], Linearised]
 
 @dataclass(frozen=True)
 class Given:
-    """What q(w | ..) is given: the batch, x as read, the prior's distribution of w, z, and the way to the likelihood.
+    """What q(w | ..) is given: the batch, x as read, the prior's distribution of w, z, and the way to the decoder.
 
     evidence: (B, H).  prior: over (B, K, d), or over W, (B, G, d), for a collapsed posterior.  z: (B, Z) or None.
-    n_pixels: N, how many places the likelihood can be asked for alone, 0 for none.
+    n_pixels: N, how many places of x can be decoded alone, 0 for none.
     kl_weight: what a nat of KL costs in the bound that is climbed, below 1 while it is warmed up.
     """
 
@@ -48,7 +44,6 @@ class Given:
     prior: Normal
     z: Tensor | None
     noise: Noise
-    likelihood: Likelihood
     linearise: Linearise
     n_pixels: int
     kl_weight: float = 1.0
@@ -89,18 +84,19 @@ class Reader(nn.Module):
 
 
 def _trunk_in(config: ModelConfig) -> CurveIn | ImageIn | VectorIn:
-    if config.posterior.trunk == "curve":
-        return CurveIn(config.posterior.channels)
-    if config.posterior.trunk == "image":
-        return ImageIn(config.posterior.channels)
+    own = config.posterior
+    assert not isinstance(own, NewtonConfig)
+    if own.trunk == "curve":
+        return CurveIn(own.channels)
+    if own.trunk == "image":
+        return ImageIn(own.channels)
     return VectorIn(config.shape)
 
 
 class ZPosterior(nn.Module):
     """q(z | ..): a Gaussian of its own (the paper's q(z | x)), or the prior times a Gaussian message (free=False).
 
-    A message cannot make q wider than the prior; the messages of wholes that share one z are multiplied
-    (theory, section 5, "The shared factor").
+    A message cannot make q wider than the prior.
     """
 
     def __init__(self, inputs: int, z: int, network: ZNetworkConfig, free: bool) -> None:
@@ -108,18 +104,13 @@ class ZPosterior(nn.Module):
         self.free = free
         self.network = residual_stack(inputs, network.width, network.blocks, 2 * z, network.stem)
 
-    def forward(self, evidence: Tensor, prior: Normal | None, shared: Shared | None) -> Normal:
-        """evidence: (B, H).  prior: over (B, Z).  -> normal over (B, Z), equal in all rows of a group."""
+    def forward(self, evidence: Tensor, prior: Normal | None) -> Normal:
+        """evidence: (B, H).  prior: over (B, Z).  -> normal over (B, Z)."""
         mean, log_variance = self.network(evidence).chunk(2, -1)
         if self.free:
             return Normal(mean, variance_of(log_variance, widest=WIDEST))
         assert prior is not None
-        if shared is None:
-            return prior.times(mean, log_variance)
-        precision = variance_of(-log_variance)
-        total = shared.total(precision)
-        weighted = shared.total(precision * mean) / total
-        return prior.times(weighted[shared.group], -total.log()[shared.group])
+        return prior.times(mean, log_variance)
 
 
 class Posterior(nn.Module, ABC):
@@ -136,17 +127,11 @@ class Posterior(nn.Module, ABC):
         out: Tensor = self.reader(batch)
         return out
 
-    def z(self, above: Above) -> Normal | Correlated:
-        """q(z | ..) where z stands above the parts, over (B, Z), the same in all rows of a group."""
-        assert self.z_network is not None
-        q: Normal = self.z_network(above.evidence, above.prior, above.batch.shared)
-        return q
-
     @abstractmethod
     def w(self, given: Given) -> Normal | PartsGaussian | Correlated:
         """q(w | x, z, {l_i}): over W, (B, G, d), where ``of_sum``, over the parts, (B, K, d), otherwise."""
 
 
-def prior_for(posterior: Posterior, prior: PartPrior, parts: Parts, z: Tensor | None) -> Normal:
+def prior_for(posterior: Posterior, prior: PartPrior, parts: Parts) -> Normal:
     """The prior over what this posterior is a distribution of."""
-    return prior.of_sum(parts, z) if posterior.of_sum else prior.of_parts(parts.padded(), z)
+    return prior.of_sum(parts) if posterior.of_sum else prior.of_parts(parts.padded())

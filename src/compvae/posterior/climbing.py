@@ -1,7 +1,4 @@
-"""Damped Gauss-Newton: less damping after a step that climbed, more after one that is taken back.
-
-Shared by the posteriors of W (:mod:`compvae.posterior.newton`) and of z (:mod:`compvae.posterior.factor`).
-"""
+"""Damped Gauss-Newton: less damping after a step that climbed, more after one that is taken back."""
 
 from __future__ import annotations
 

@@ -8,8 +8,6 @@ The message is about y = W / sqrt(n), whose prior spread does not depend on the 
 
 from __future__ import annotations
 
-import torch
-
 from compvae.config import CollapsedConfig, ModelConfig
 from compvae.distributions import Normal
 from compvae.nn.residual import residual_stack
@@ -19,7 +17,7 @@ __all__ = ["CollapsedPosterior"]
 
 
 class CollapsedPosterior(Posterior):
-    """q(W | x, {l_i}[, z]); with z below W, q(z | x, W, {l_i}) comes after it."""
+    """q(W | x, {l_i}); where there is a z, q(z | x, W, {l_i}) comes after it."""
 
     of_sum = True
 
@@ -30,20 +28,14 @@ class CollapsedPosterior(Posterior):
         self.config = config
         self.reader = Reader(config, with_parts=True)
         latent, code = config.latent, config.n_blocks * config.latent.w
-        z_inputs = self.reader.width + (code if latent.z_place == "below" else 0)
-        self.z_network = ZPosterior(z_inputs, latent.z, own.z_network, free=False) if latent.z else None
-        inputs = self.reader.width + (latent.z if latent.z_place == "above" else 0)
-        self.network = residual_stack(inputs, own.width, own.blocks, 2 * code)
+        self.z_network = ZPosterior(self.reader.width + code, latent.z, own.z_network, free=False) if latent.z else None
+        self.network = residual_stack(self.reader.width, own.width, own.blocks, 2 * code)
 
     def w(self, given: Given) -> Normal:
         """Normal over W, (B, G, d)."""
-        evidence = given.evidence
-        if self.config.latent.z_place == "above":
-            assert given.z is not None
-            evidence = torch.cat([evidence, given.z], -1)
-        message = self.network(evidence).view(len(evidence), self.config.n_blocks, 2 * self.config.latent.w)
+        message = self.network(given.evidence).view(len(given.evidence), self.config.n_blocks, 2 * self.config.latent.w)
         shift, log_variance = message.chunk(2, -1)
         parts = given.batch.parts
         counts = parts.counts if self.config.latent.blocks else parts.sizes[:, None]
-        n = counts.to(evidence.dtype)[..., None]
+        n = counts.to(message.dtype)[..., None]
         return given.prior.times(n.sqrt() * shift, log_variance + n.clamp(min=1).log())

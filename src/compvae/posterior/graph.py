@@ -35,8 +35,8 @@ class GraphPosterior(Posterior):
         assert isinstance(own, GraphConfig)
         self.config, self.own = config, own
         self.reader = Reader(config, with_parts=False)
-        z, below = config.latent.z, config.latent.z_place == "below"
-        self.z_network = ZPosterior(self.reader.width, z, own.z_network, free=below) if z else None
+        z = config.latent.z
+        self.z_network = ZPosterior(self.reader.width, z, own.z_network, free=True) if z else None
         self.embedding = PartEmbedding(config.parts.n_kinds, config.parts.n_features, own.embedding)
         widths = [self.reader.width + z + self.embedding.width] + [own.width] * own.blocks
         self.blocks = nn.ModuleList(GraphBlock(a, b) for a, b in pairwise(widths))

@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 
 from compvae.config import ModelConfig, NewtonConfig
-from compvae.distributions import Normal
 from compvae.distributions.dense import (
     Correlated,
     DenseNormal,
@@ -29,9 +28,8 @@ from compvae.distributions.dense import (
     damped_step,
     damped_step_wide,
 )
-from compvae.posterior.base import Given, Posterior, Reader, ZPosterior
+from compvae.posterior.base import Given, Posterior
 from compvae.posterior.climbing import EVAL_FACTOR, Place, climb
-from compvae.posterior.factor import Above, factor_at_peak
 
 __all__ = ["NewtonPosterior"]
 
@@ -47,10 +45,7 @@ class NewtonPosterior(Posterior):
         assert isinstance(own, NewtonConfig)
         self.config, self.own = config, own
         self.of_sum = config.decoder.kind != "placed"
-        self.reader = Reader(config, with_parts=True) if config.latent.z and not self.of_sum else None
-        self.z_network = None
-        if self.reader is not None:
-            self.z_network = ZPosterior(self.reader.width, config.latent.z, own.z_network, free=False)
+        self.reader = self.z_network = None
 
     @torch.no_grad()
     def w(self, given: Given) -> Correlated:
@@ -82,10 +77,6 @@ class NewtonPosterior(Posterior):
                 peak = other.where(badly & (other.cost < peak.cost), peak)
         found = ObservedNormal if wide else DenseNormal
         return found(prior, peak.at.to(prior.mean.dtype), peak.seen)
-
-    def z(self, above: Above) -> Normal | Correlated:
-        """At the peak too, where W can be integrated out; by a network where parts have a place of their own."""
-        return factor_at_peak(above, self._rounds()) if self.z_network is None else super().z(above)
 
     def _rounds(self) -> int:
         return self.own.rounds * (1 if self.training else EVAL_FACTOR)

@@ -1,4 +1,4 @@
-"""p({w_i} | {l_i}, z) = prod_i p(w_i | l_i, z): what every prior of parts offers, by part and for their sum."""
+"""p({w_i} | {l_i}) = prod_i p(w_i | l_i): what every prior of parts offers, by part and for their sum."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from compvae.batch import PaddedParts, Parts
 from compvae.config import ModelConfig
 from compvae.distributions import Members, Normal
-from compvae.noise import NormalSource
 
 __all__ = ["PartPrior", "PriorStatistics", "members_of"]
 
@@ -40,19 +39,15 @@ class PriorStatistics:
 
 
 class PartPrior(nn.Module, ABC):
-    """p({w_i} | {l_i}, z) of independent parts."""
+    """p({w_i} | {l_i}) of independent parts."""
 
     config: ModelConfig
 
     @abstractmethod
-    def of_parts(self, parts: PaddedParts, z: Tensor | None) -> Normal:
-        """prod_i p(w_i | l_i, z), normal over (B, K, d).  z: (B, Z), where it stands above the parts."""
+    def of_parts(self, parts: PaddedParts) -> Normal:
+        """prod_i p(w_i | l_i), normal over (B, K, d)."""
 
-    def of_sum(self, parts: Parts, z: Tensor | None) -> Normal:
-        """p(W | {l_i}, z), normal over (B, G, d): from counts where that is possible, so that K does not matter."""
+    def of_sum(self, parts: Parts) -> Normal:
+        """p(W | {l_i}), normal over (B, G, d): from counts where that is possible, so that K does not matter."""
         padded = parts.padded()
-        return self.of_parts(padded, z).sum(members_of(padded, self.config))
-
-    def draw_sum(self, parts: Parts, z: Tensor | None, noise: NormalSource, name: str) -> Tensor:
-        """W ~ p(W | {l_i}, z), (B, G, d)."""
-        return self.of_sum(parts, z).rsample(noise, name)
+        return self.of_parts(padded).sum(members_of(padded, self.config))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from compvae.batch import PaddedParts
 from compvae.config import ModelConfig
 from compvae.distributions import Normal, variance_of
@@ -23,7 +21,7 @@ class NetworkPrior(PartPrior):
         self.embedding = PartEmbedding(config.parts.n_kinds, config.parts.n_features, config.prior.embedding)
         self.network = mlp(self.embedding.width, config.prior.hidden, 2 * config.latent.w)
 
-    def of_parts(self, parts: PaddedParts, z: Tensor | None) -> Normal:
+    def of_parts(self, parts: PaddedParts) -> Normal:
         """Normal over (B, K, d)."""
         mean, log_variance = self.network(self.embedding(parts.kind, parts.features)).chunk(2, -1)
         return Normal(mean, variance_of(log_variance, self.config.prior.floor), parts.mask[..., None])

@@ -10,21 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from compvae.batch import PaddedParts, Parts
-from compvae.config import ModelConfig, ZNetworkConfig
+from compvae.config import ModelConfig
 from compvae.distributions import Members, Normal, PartsGaussian, raised, variance_of
 from compvae.distributions.dense import Correlated
-from compvae.nn.residual import residual_stack, white
-from compvae.noise import NormalSource, Still
+from compvae.nn.residual import white
 from compvae.prior.base import PartPrior, PriorStatistics
-from compvae.prior.mixture import PartMixture
 
 __all__ = ["TablePrior"]
 
-SWING = 3.0  # ln p_c^2(z) stays within this of its table's
-
 
 class TablePrior(PartPrior):
-    """N(m_c, p_c^2) for each kind c; with z above the parts, m_c(z) and p_c(z) move with it.
+    """N(m_c, p_c^2) for each kind c.
 
     The moments are parameters (fit by gradient) or buffers (fit by the M-step).
     """
@@ -42,52 +38,24 @@ class TablePrior(PartPrior):
         else:
             self.register_buffer("mean", mean)
             self.register_buffer("log_variance", torch.zeros(shape))
-        z_above = config.latent.z_place == "above"
-        net = config.prior.z_network
-        self.shift = self._z_network(net, config.latent.z) if z_above else None
-        components = config.prior.components
-        size = (shape[0], components, shape[1], config.latent.z if z_above else 0)
-        self.mixture = PartMixture(*size) if components else None
 
-    def _z_network(self, net: ZNetworkConfig, z: int) -> nn.Module:
-        return residual_stack(z, net.width, net.blocks, 2 * self.mean.numel(), net.stem)
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """m_c and p_c^2, (C, d) each."""
+        return self.mean, variance_of(self.log_variance, self.config.prior.floor)
 
-    def moments(self, z: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """m_c and p_c^2, (1 or B, C, d) each.  z: (B, Z) or None."""
-        mean, log_variance = self.mean[None], self.log_variance[None]
-        if self.shift is not None:
-            assert z is not None
-            moved = self.shift(z).view(len(z), 2, *self.mean.shape)
-            # bounded: a variance is an exponential, and z may lie far from all that was seen in training
-            mean, log_variance = mean + moved[:, 0], log_variance + SWING * torch.tanh(moved[:, 1] / SWING)
-        return mean, variance_of(log_variance, self.config.prior.floor)
+    def of_parts(self, parts: PaddedParts) -> Normal:
+        """N(m_{l_i}, p_{l_i}^2), normal over (B, K, d)."""
+        mean, variance = self.moments()
+        return Normal(mean[parts.kind], variance[parts.kind], parts.mask[..., None])
 
-    def of_parts(self, parts: PaddedParts, z: Tensor | None) -> Normal:
-        """N(m_{l_i}(z), p_{l_i}^2(z)), normal over (B, K, d)."""
-        mean, variance = (m.expand(len(parts), -1, -1) for m in self.moments(z))
-        index = parts.kind[..., None].expand(-1, -1, self.mean.shape[1])
-        return Normal(mean.gather(1, index), variance.gather(1, index), parts.mask[..., None])
-
-    def of_sum(self, parts: Parts, z: Tensor | None) -> Normal:
+    def of_sum(self, parts: Parts) -> Normal:
         """N(sum_c n_c m_c, sum_c n_c p_c^2), one for each block, normal over (B, G, d)."""
-        return self._summed(parts, *self.moments(z))
-
-    def _summed(self, parts: Parts, mean: Tensor, variance: Tensor) -> Normal:
-        """mean, variance: of a part, (1 or B, C, d) each."""
+        mean, variance = self.moments()
         counts = parts.counts.to(mean.dtype)[..., None]
         mean, variance = counts * mean, counts * variance
         if not self.config.latent.blocks:
             mean, variance = mean.sum(1, keepdim=True), variance.sum(1, keepdim=True)
         return Normal(mean, variance, self._present(counts))
-
-    def draw_sum(self, parts: Parts, z: Tensor | None, noise: NormalSource, name: str) -> Tensor:
-        """W_c = n_c m_c(z) + p_c(z) sum of n_c draws of the shape, (B, G, d)."""
-        mean, variance = self.moments(z)
-        total = self._summed(parts, mean, variance)
-        if self.mixture is None or isinstance(noise, Still):  # the mean of a sum is the same whatever the shape
-            return total.rsample(noise, name)
-        drawn = self.mixture.draw_sum(parts.counts, z if self.shift is not None else None, noise, name)
-        return (total.mean + variance.sqrt() * drawn).masked_fill(parts.counts[..., None] == 0, 0.0)
 
     def _present(self, counts: Tensor) -> Tensor:
         return counts > 0 if self.config.latent.blocks else torch.ones_like(counts[:, :1], dtype=torch.bool)
@@ -143,22 +111,3 @@ class TablePrior(PartPrior):
         log_variance = raised(variance, self.config.prior.floor)
         self.mean.copy_(torch.where(seen[:, None], mean, self.mean))
         self.log_variance.copy_(torch.where(seen[:, None], log_variance, self.log_variance))
-
-    @torch.no_grad()
-    def turn_z(self, centre: Tensor, root: Tensor) -> None:
-        """z = centre + root u: everything that hangs on z takes u in its place.  centre: (Z,).  root: (Z, Z)."""
-        assert self.shift is not None
-        first = next(layer for layer in self.shift.modules() if isinstance(layer, nn.Linear))
-        first.bias.add_(first.weight @ centre)
-        first.weight.copy_(first.weight @ root)
-        if self.mixture is not None:
-            gate = self.mixture.gate
-            gate[..., 0] += gate[..., 1:] @ centre
-            gate[..., 1:] = gate[..., 1:] @ root
-
-    @torch.no_grad()
-    def correlate(self, kind: int, scale: Tensor, root: Tensor) -> None:
-        """p_c^2 scale, and correlations root root^T of v.  scale: (d,).  root: (d, d)."""
-        assert self.mixture is not None
-        self.log_variance[kind] += scale.log().to(self.mean)
-        self.mixture.correlated[kind] = root.to(self.mean)

@@ -1,6 +1,6 @@
-"""How long a run takes, all of it: its start, its steps, its checks, and the fits when the steps are done.
+"""How long a run takes, all of it: its start, its steps, its checks, and the fit when the steps are done.
 
-    seconds(steps) = start + steps * step + checks(steps) * check + fits(steps)
+    seconds(steps) = start + steps * step + checks(steps) * check + batches(steps) * batch
 
 Measured once, before the first step; ``--minutes`` becomes the largest number of steps that fits, which is stored.
 """
@@ -10,12 +10,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-import torch
-
 from compvae.batch import Batch
-from compvae.fitting.ending import WORTH_SHAPING, UnitSeconds
-from compvae.fitting.shaping import shaped
-from compvae.network import CompVAE, Network
+from compvae.fitting.calibration import seconds_of_batch, work_of
+from compvae.network import Network
 from compvae.noise import Noise
 from compvae.problems.source import Source
 from compvae.train.loop import Trainer
@@ -34,13 +31,13 @@ class Costs:
     """What pieces of a run take, in seconds.
 
     start: until the first step, measurements included.  step: at the largest K.  check: held-out bound and samples.
-    units: of the fits.  model: of the run, for the sizes of its fits.
+    batch: of the fit when the steps are done.  model: of the run, for the size of that fit.
     """
 
     start: float
     step: float
     check: float
-    units: UnitSeconds
+    batch: float
     model: Network
 
     def seconds(self, steps: int, check_every: int) -> dict[str, float]:
@@ -50,7 +47,7 @@ class Costs:
             "start": self.start,
             "steps": steps * self.step,
             "checks": checks * self.check,
-            "fits": self.units.total(self.model, steps),
+            "fits": work_of(self.model, steps) * self.batch,
         }
 
     def total(self, steps: int, check_every: int) -> float:
@@ -77,17 +74,6 @@ class Costs:
             return watch, self
         fewer = int(share * watch)
         return fewer if fewer >= FEWEST_WATCHED else 0, replace(self, check=share * self.check)
-
-    def left_out(self, minutes: float, check_every: int) -> str:
-        """What a person should know where the budget has no room for all fits of a longer run, or nothing."""
-        steps = self.steps_within(minutes, check_every)
-        if not (isinstance(self.model, CompVAE) and shaped(self.model)) or steps >= WORTH_SHAPING:
-            return ""
-        needed = self.total(WORTH_SHAPING, check_every) / 60
-        return (
-            f"{minutes:g} minutes are {steps} steps and leave out the fits of p(z | context) and of the parts' shapes, "
-            f"without which samples are poor; all of it needs {needed:.1f} minutes or more here"
-        )
 
 
 def as_in_training(problem: Source, noise: Noise) -> Batch:
@@ -133,9 +119,6 @@ def measure(config: RunConfig, spent: float = 0.0) -> tuple[Costs, float]:
     trainer.watched()
     check = time.perf_counter() - checked
     model = trainer.finished().float().cpu()
-    with torch.random.fork_rng(devices=[]):
-        units = UnitSeconds.measured(
-            model, lambda noise: as_in_training(trainer.problem, noise), config.seed + MEASURING
-        )
+    batch = seconds_of_batch(model, lambda noise: as_in_training(trainer.problem, noise), config.seed + MEASURING)
     measuring = time.perf_counter() - started
-    return Costs(spent + measuring + begun, step, check, units, model), bound
+    return Costs(spent + measuring + begun, step, check, batch, model), bound

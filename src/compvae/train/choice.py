@@ -19,7 +19,7 @@ import torch
 from compvae import presets
 from compvae.batch import Batch, Shared
 from compvae.errors import CompVAEError
-from compvae.fitting.ending import fit_prior
+from compvae.fitting.calibration import fit_prior
 from compvae.network import Network
 from compvae.noise import Noise
 from compvae.problems.source import Source

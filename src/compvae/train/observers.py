@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from compvae.train.loop import Event
 __all__ = ["CurvesFigure", "FitProgress", "MetricsFile", "ProgressBar", "TensorBoard", "read_metrics"]
 
 BITS = 1 / math.log(2)
-SPEED_PERIOD = 60.0  # seconds over which the rate of the fits is taken: their units differ
 
 
 def as_metrics(event: Event) -> dict[str, Any]:
@@ -107,34 +105,27 @@ class ProgressBar:
 
 
 class FitProgress:
-    """What is being fitted when the steps are done, how many units of it, and the time left for all, on stderr."""
+    """How far the fit of the prior's moments is when the steps are done, and the time left for it, on stderr."""
 
-    def __init__(self, work: Mapping[str, int], seconds: Mapping[str, float]) -> None:
-        """work: units of each kind.  seconds: that a unit of it takes, as measured."""
+    def __init__(self, batches: int, seconds: float) -> None:
+        """batches: that it will look at.  seconds: that one of them takes, as measured."""
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self.work, self.seconds, self.done = dict(work), dict(seconds), dict.fromkeys(work, 0)
-        self.total = sum(units * seconds[name] for name, units in work.items())
-        columns = (TextColumn("fitting "), BarColumn(), TextColumn("{task.fields[line]}"), TimeRemainingColumn())
-        self.bar = Progress(
-            *columns, console=Console(stderr=True), refresh_per_second=2, speed_estimate_period=SPEED_PERIOD
-        )
-        self.task = self.bar.add_task("fitting", total=max(self.total, 1e-9), line="")
+        columns = (TextColumn("fitting "), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self.bar = Progress(*columns, console=Console(stderr=True), refresh_per_second=2)
+        self.task = self.bar.add_task("fitting", total=batches)
         self.bar.start()
-        plan = ", ".join(f"{name} ({units:,})" for name, units in work.items())
-        self.bar.console.print(f"all steps are done; now {plan}: about {duration(self.total)}")
+        self.bar.console.print(
+            f"all steps are done; now fitting the prior's moments ({batches:,}): about {duration(batches * seconds)}"
+        )
 
-    def __call__(self, name: str) -> None:
-        """Hear of a unit that is done."""
-        self.done[name] += 1
-        completed = sum(min(done, self.work[each]) * self.seconds[each] for each, done in self.done.items())
-        line = f"{name} {self.done[name]:,}/{self.work[name]:,}"
-        self.bar.update(self.task, completed=completed, line=line)
+    def __call__(self) -> None:
+        """Hear of a batch that is done."""
+        self.bar.advance(self.task)
 
     def close(self) -> None:
         """Leave the last state on the screen."""
-        self.bar.update(self.task, completed=self.total)
         self.bar.stop()
 
 

@@ -27,7 +27,7 @@ from compvae.errors import (
     OutputError,
 )
 from compvae.files import reason, write_atomic
-from compvae.fitting.ending import UnitSeconds, fit_prior, work_of
+from compvae.fitting.calibration import fit_prior, seconds_of_batch, work_of
 from compvae.model import Model
 from compvae.network import Network
 from compvae.noise import Noise
@@ -78,7 +78,7 @@ class Estimate:
     """What a run would take, measured on a few units of everything it does.
 
     steps: of the run.  step_seconds: of one, at the largest K.  minutes: of the whole run.
-    minutes_of: of its start, steps, checks and fits.  left_out: what the budget has no room for, in a sentence.
+    minutes_of: of its start, steps, checks and fits.
     """
 
     parameters: int
@@ -88,7 +88,6 @@ class Estimate:
     minutes_of: dict[str, float]
     threads: int
     bound: float
-    left_out: str = ""
 
 
 def train_run(
@@ -127,8 +126,7 @@ def estimate(options: Mapping[str, Any], minutes: float | None = None) -> Estima
         steps = costs.steps_within(minutes, config.check_every)
     parts = {name: seconds / 60 for name, seconds in costs.seconds(steps, config.check_every).items()}
     parameters = sum(value.numel() for value in costs.model.parameters())
-    left_out = "" if minutes is None else costs.left_out(minutes, config.check_every)
-    return Estimate(parameters, steps, costs.step, sum(parts.values()), parts, threads, bound, left_out)
+    return Estimate(parameters, steps, costs.step, sum(parts.values()), parts, threads, bound)
 
 
 def data_of(name: str | os.PathLike[str]) -> tuple[Path, OwnData, OwnSource]:
@@ -169,10 +167,7 @@ def _fresh(directory: Path, options: Mapping[str, Any], minutes: float | None, s
         changes["watch"], costs = _affordable(config, options, costs, left)
         steps = costs.steps_within(left, config.check_every)
         changes["recipe"] = config.recipe.model_copy(update={"steps": steps})
-        seconds, left_out = costs.seconds(steps, config.check_every), costs.left_out(minutes, config.check_every)
-        files[ESTIMATE] = {"minutes": minutes, "steps": steps, "seconds": seconds, "left_out": left_out}
-        if left_out:
-            print(left_out, file=sys.stderr)
+        files[ESTIMATE] = {"minutes": minutes, "steps": steps, "seconds": costs.seconds(steps, config.check_every)}
     config = config.model_copy(update=changes)
     if choice.tried:
         files[CHOICE] = [_finite(asdict(row)) for row in choice.tried]
@@ -461,7 +456,7 @@ class _Work:
         if not (self.show and work):
             fit_prior(model, draw, seed, steps)
             return
-        progress = FitProgress(work, UnitSeconds.measured(model, draw, seed).of(model, steps))
+        progress = FitProgress(work, seconds_of_batch(model, draw, seed))
         try:
             fit_prior(model, draw, seed, steps, progress)
         finally:

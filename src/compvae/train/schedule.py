@@ -44,7 +44,7 @@ RECIPES: dict[tuple[str, str], Recipe] = {
     ("sines", "small"): Recipe(steps=3000, batch=64, rate=1e-2),  # docs/experiments.md, 7
     ("colours", "small"): Recipe(steps=1500, batch=32, rate=5e-3, clip=500.0, kl_from=0.02),  # docs/experiments.md, 8
     ("households", "small"): Recipe(style="flat", steps=40_000, rate=2e-3, clip=10.0),  # docs/experiments.md, 23
-    ("meters", "small"): Recipe(steps=2000, batch=128, rate=3e-3),  # as the feeder
+    ("meters", "sums"): Recipe(steps=1000, batch=64, rate=3e-3),
     ("tables", "small"): Recipe(steps=3000, batch=64, rate=3e-3, kl_from=0.02),
     ("tables", "sums"): Recipe(steps=1000, batch=64, rate=3e-3),
     ("places", "small"): Recipe(steps=3000, batch=64, rate=1e-2),

@@ -108,14 +108,34 @@ ModelConfigField = Annotated[
 """A configuration of either kind as a field of a pydantic model."""
 
 
+OF_NEWTON = ("trunk", "channels", "z_network")  # settings of the posterior newton in files of release 0.1
+
+
 def without_old_settings(data: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """A configuration without what release 0.1 alone had; a ConfigError where it cannot be read without."""
-    if data.get("draws_context"):
-        raise ConfigError(
-            f"{where}: this model draws unknown covariates from a Gaussian, as compvae 0.1 did; load it with "
-            "compvae 0.1, or train it again"
-        )
-    return {name: value for name, value in data.items() if name != "draws_context"}
+    prior, posterior = (_piece(data, name) for name in ("prior", "posterior"))
+    for there, what in (
+        (bool(data.get("draws_context")), "draws unknown covariates from a Gaussian"),
+        (_piece(data, "latent").get("z_place") == "above", "has z above its parts"),
+        (bool(prior.get("components")), "has mixtures as the shapes of its parts"),
+        (posterior.get("kind") == "per_part", "has the posterior per_part"),
+    ):
+        if there:
+            raise ConfigError(
+                f"{where}: this model {what}, as compvae 0.1 did; load it with compvae 0.1, or train it again"
+            )
+    found = {name: value for name, value in data.items() if name != "draws_context"}
+    if prior:
+        found["prior"] = {name: value for name, value in prior.items() if name != "components"}
+    if posterior.get("kind") == "newton":
+        found["posterior"] = {name: value for name, value in posterior.items() if name not in OF_NEWTON}
+    return found
+
+
+def _piece(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A part of a configuration, empty where it is none."""
+    found = data.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def model_config_from(data: Mapping[str, Any], where: str, stored: bool = False) -> AnyModelConfig:
