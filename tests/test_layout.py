@@ -40,7 +40,7 @@ storage parts_distribution model
 planning.quantities planning.curves planning.daily planning.exceeding planning.diversity planning.changes
 planning.scales planning.plan planning.answers planning
 figures.style figures.curves figures.images figures.loads figures.unseen figures.numbers figures
-train train.schedule train.signals train.engine train.step train.quick
+train train.schedule train.signals train.engine train.sampled train.step train.quick
 verdict verdict.scores verdict.verdict verdict.yardsticks verdict.judge
 train.checkpoint train.settings train.watch train.loop train.budget train.choice train.observers train.runs api
 baselines.base baselines.inputs baselines.learned baselines.independent baselines.gaussian baselines.cvae

@@ -20,7 +20,7 @@ from compvae.noise import NormalSource
 from compvae.parts import Multiset
 from compvae.transport.network import Transport
 
-__all__ = ["Generated", "Tile", "drawn", "generate"]
+__all__ = ["Generated", "Tile", "drawn", "generate", "sampled_whole"]
 
 TILE = 64  # rows the networks see at once: a tile's activations stay in the cache, and one whole costs little more
 TILE_NUMBERS = 2**18  # parts times pixels, or parts times coordinates of w, of a tile
@@ -39,8 +39,7 @@ class Generated:
     z: Tensor | None
 
 
-@torch.no_grad()
-def generate(
+def sampled_whole(
     model: CompVAE, parts: Parts, noise: NormalSource, context: Tensor | None = None, by_part: bool = False
 ) -> Generated:
     """One whole for each row.  context: (B, E), None where unknown.
@@ -59,6 +58,14 @@ def generate(
     if model.config.latent.z_place == "below":
         z = model.z_below(code, parts, context).rsample(noise, "z")
     return Generated(model.decoder(code, parts, z, context), code, z)
+
+
+@torch.no_grad()
+def generate(
+    model: CompVAE, parts: Parts, noise: NormalSource, context: Tensor | None = None, by_part: bool = False
+) -> Generated:
+    """:func:`sampled_whole` without gradients."""
+    return sampled_whole(model, parts, noise, context, by_part)
 
 
 @torch.no_grad()

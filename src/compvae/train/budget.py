@@ -17,7 +17,7 @@ from compvae.noise import Noise
 from compvae.problems.source import Source
 from compvae.train.loop import Trainer
 from compvae.train.settings import RunConfig
-from compvae.train.step import base_steps
+from compvae.train.step import first_phase
 
 __all__ = ["Costs", "as_in_training", "measure", "step_seconds"]
 
@@ -84,10 +84,10 @@ def as_in_training(problem: Source, noise: Noise) -> Batch:
 def step_seconds(trainer: Trainer) -> tuple[float, float]:
     """Seconds of a step at the largest K (median of a few), and the bound after them.
 
-    Where the first steps fit the base of an invertible model, the mean over both kinds of steps.
+    Where the first steps are of another kind, the mean over both kinds.
     """
     steps = trainer.config.recipe.steps
-    share = base_steps(trainer.model, trainer.config.recipe) / steps
+    share = first_phase(trainer.model, trainer.config.recipe) / steps
     early = _timed(trainer, 0)[0] if share else 0.0
     late, bound = _timed(trainer, steps - 1)
     return share * early + (1 - share) * late, bound

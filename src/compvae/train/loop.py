@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -17,8 +18,9 @@ from torch import Tensor
 from compvae.batch import Batch
 from compvae.errors import DivergenceError, OtherProcessError, OutputError
 from compvae.files import reason
+from compvae.fitting.calibration import fit_prior
 from compvae.fitting.start import start, startable
-from compvae.network import Network, seeded_network, unfilled_network
+from compvae.network import CompVAE, Network, seeded_network, unfilled_network
 from compvae.noise import Noise
 from compvae.problems import Problem
 from compvae.train.checkpoint import Checkpoints, RunState, restore, snapshot
@@ -26,7 +28,7 @@ from compvae.train.engine import Engine
 from compvae.train.schedule import largest_size
 from compvae.train.settings import RunConfig
 from compvae.train.signals import Signals
-from compvae.train.step import FAILED, Step, base_steps, climbed, optimiser_for, train_step
+from compvae.train.step import FAILED, Step, climbed, first_phase, optimiser_for, train_step
 from compvae.train.watch import Watched, watch
 from compvae.transport.correlating import CORRECTED_AT, correct_shared_
 from compvae.transport.network import Transport
@@ -98,9 +100,15 @@ class Trainer:
     def _correct(self, step: int) -> None:
         """What is measured along training; every process does the same.
 
-        How far wholes reach, once the base is fitted; what they share, a few times.
+        How far wholes reach, once the base is fitted; what they share, a few times.  A structured model's prior, before
+        the steps that descend the energy score: they hold it.
         """
-        if step and isinstance(self.model, Transport) and step == base_steps(self.model, self.config.recipe):
+        begins = step > 0 and step == first_phase(self.model, self.config.recipe)
+        if begins and isinstance(self.model, CompVAE):
+            draw = partial(self.problem.draw, self.problem.max_parts)
+            fit_prior(self.model, draw, self.config.seed + START, step)
+            self.optimiser = optimiser_for(self.model, self.config.recipe)  # the codes were turned
+        if begins and isinstance(self.model, Transport):
             reached = self._wholes().rows(torch.arange(REACHED))
             told = self.model.completed(reached.all_told, Noise(self.config.seed, len(reached)), len(reached))
             self.model.measure_reach_(reached.x, reached.parts, told)
@@ -151,6 +159,11 @@ class Trainer:
         for name, value in self.average.items():
             value.lerp_(now[name], 1 - self.config.recipe.average)
 
+    @property
+    def prior_fitted(self) -> bool:
+        """Whether the prior of a structured model was fitted already, along training."""
+        return isinstance(self.model, CompVAE) and 0 < first_phase(self.model, self.config.recipe) < self.state.step
+
     @torch.no_grad()
     def held_out_bound(self) -> float:
         """The bound of wholes that no step trains on, nats a whole; every process computes the same."""
@@ -164,7 +177,7 @@ class Trainer:
         """relED of samples, K by K, where that was asked for and the truth is known; one process measures."""
         if self.watched_wholes < 2 or not self.engine.main or not isinstance(self.problem, Problem):
             return Watched()
-        return watch(self.finished(), self.problem, self.config.seed, self.watched_wholes)
+        return watch(self.finished(), self.problem, self.config.seed, self.watched_wholes, self.prior_fitted)
 
     @property
     def watched_wholes(self) -> int:

@@ -447,6 +447,8 @@ class _Work:
 
     def _fit(self, model: Network, trainer: Trainer) -> None:
         """What is fitted when all steps are done, in place, and how far that is, where progress is shown."""
+        if trainer.prior_fitted:
+            return
         seed, steps = trainer.config.seed + CALIBRATION, trainer.state.step
 
         def draw(noise: Noise) -> Batch:

@@ -19,11 +19,13 @@ from compvae.noise import Noise
 from compvae.objective import Bound, elbo
 from compvae.prior import PriorStatistics, TablePrior
 from compvae.train.engine import Engine
+from compvae.train.sampled import energy_loss
 from compvae.train.schedule import Recipe, in_phase, kl_weight, learning_rate
 from compvae.transport.network import Transport, row_weights
 
-__all__ = ["FAILED", "Step", "base_steps", "climbed", "optimiser_for", "train_step"]
+__all__ = ["FAILED", "Step", "climbed", "first_phase", "optimiser_for", "train_step"]
 
+SAMPLED_RATE = 0.2  # of the recipe's rate, in steps that descend the energy score
 FAILED = -1  # in the place of a signal: a process cannot go on
 
 
@@ -71,12 +73,14 @@ def train_step(
     engine = engine or Engine()
     if not model.training:  # walks over all modules
         model.train()
-    begun = base_steps(model, recipe)
+    first = first_phase(model, recipe)
+    sampled = isinstance(model, CompVAE) and 0 < first <= step
+    rate = learning_rate(*in_phase(recipe, step, first)) * slower * (SAMPLED_RATE if sampled else 1.0)
     for group in optimiser.param_groups:
-        group["lr"] = learning_rate(*in_phase(recipe, step, begun)) * slower
+        group["lr"] = rate
     weight = kl_weight(recipe, step)
     with engine.autocast():
-        bound = climbed(model, batch, noise, weight, fits_base=step < begun)
+        bound = climbed(model, batch, noise, weight, step < first, sampled)
     optimiser.zero_grad()
     (-bound.weighted(weight).sum() / recipe.batch).backward()
 
@@ -97,7 +101,7 @@ def train_step(
     fault = _fault(terms, norm, bound.statistics)
     if not fault:
         optimiser.step()
-        if bound.statistics is not None and step >= recipe.m_step_from * recipe.steps:
+        if bound.statistics is not None and step >= recipe.m_step_from * recipe.bound_steps:
             assert isinstance(model, CompVAE)
             assert isinstance(model.prior, TablePrior)
             model.prior.m_step(bound.statistics)
@@ -118,20 +122,32 @@ def _sum_weighted(engine: Engine, terms: Tensor, gradients: list[Tensor], weight
         tensor.div_(unit.to(tensor.dtype))
 
 
-def base_steps(model: Network, recipe: Recipe) -> int:
-    """How many of the first steps fit the base of an invertible model; then the map is trained."""
-    return model.base_steps(recipe.steps) if isinstance(model, Transport) else 0
+def first_phase(model: Network, recipe: Recipe) -> int:
+    """How many steps there are of another kind before the others; 0 where all are of one kind.
 
-
-def climbed(model: Network, batch: Batch, noise: Noise, kl_weight: float = 1.0, fits_base: bool = False) -> Bound:
-    """What training climbs: the bound, or of an invertible model the negative loss of flow matching, as its x term.
-
-    fits_base: the negative loss of its base in place of that.
+    They fit the base of an invertible model; of a structured one they climb the bound, where others descend the energy
+    score after them.
     """
     if isinstance(model, Transport):
-        loss = model.base_loss(batch, noise) if fits_base else model.matching_loss(batch, noise)
-        return Bound(torch.zeros_like(loss), torch.zeros_like(loss), -loss)
-    return elbo(model, batch, noise, kl_weight)
+        return model.base_steps(recipe.steps)
+    return recipe.bound_steps if recipe.bound_steps < recipe.steps else 0
+
+
+def climbed(
+    model: Network, batch: Batch, noise: Noise, kl_weight: float = 1.0, early: bool = False, sampled: bool = False
+) -> Bound:
+    """What training climbs: the bound, or a negative loss as its x term.
+
+    Of an invertible model it is that of flow matching, early that of its base; of a structured one where ``sampled``
+    the energy score.
+    """
+    if isinstance(model, Transport):
+        loss = model.base_loss(batch, noise) if early else model.matching_loss(batch, noise)
+    elif sampled:
+        loss = energy_loss(model, batch, noise)
+    else:
+        return elbo(model, batch, noise, kl_weight)
+    return Bound(torch.zeros_like(loss), torch.zeros_like(loss), -loss)
 
 
 def _terms(bound: Bound, batch: int, stop: int) -> Tensor:

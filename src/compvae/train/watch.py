@@ -45,11 +45,14 @@ class Watched:
 
 
 @torch.no_grad()
-def watch(model: Network, problem: Problem, seed: int, wholes: int) -> Watched:
-    """relED by K, the mean over a few compositions of ``wholes`` samples each, the prior calibrated as in the end."""
+def watch(model: Network, problem: Problem, seed: int, wholes: int, fitted: bool = False) -> Watched:
+    """relED by K, the mean over a few compositions of ``wholes`` samples each, the prior calibrated as in the end.
+
+    fitted: it is already.
+    """
     model = copy.deepcopy(model).float().cpu().eval()
     sizes = _sizes(problem)
-    if isinstance(model, CompVAE) and calibratable(model):
+    if isinstance(model, CompVAE) and calibratable(model) and not fitted:
         try:
             calibrate(
                 model, lambda noise: problem.draw(problem.max_parts, noise), seed + SEED, CALIBRATION_BATCHES, rounds=1
