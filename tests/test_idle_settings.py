@@ -46,6 +46,7 @@ OF_Z = {"width": [12], "blocks": [3], "stem": [False]}
 OF_THE_RECIPE: dict[str, list[Any]] = {
     "style": ["paper", "budget"], "steps": [77], "batch": [6], "rate": [3.3e-4], "betas": [[0.3, 0.7]], "clip": [1e-3],
     "kl_from": [0.5], "kl_until": [0.125], "m_step_from": [1.0], "average": [0.5],
+    "sampled": [0.99],
 }  # fmt: skip
 NAMED = {  # seen in use, on a model with an encoder and losses as its link
     "posterior.z_network": {"width": 12}, "posterior.channels": 48, "decoder.width": 24, "decoder.blocks": 5,

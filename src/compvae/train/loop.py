@@ -108,6 +108,7 @@ class Trainer:
             draw = partial(self.problem.draw, self.problem.max_parts)
             fit_prior(self.model, draw, self.config.seed + START, step)
             self.optimiser = optimiser_for(self.model, self.config.recipe)  # the codes were turned
+            self.average = {name: self.model.state_dict()[name].clone() for name in self.average}
         if begins and isinstance(self.model, Transport):
             reached = self._wholes().rows(torch.arange(REACHED))
             told = self.model.completed(reached.all_told, Noise(self.config.seed, len(reached)), len(reached))

@@ -26,6 +26,7 @@ from compvae.transport.config import ModelConfigField, without_old_settings
 
 __all__ = ["FORMAT_VERSION", "RunConfig", "read_options", "read_run", "resolve", "with_data"]
 
+OF_RECIPES = ("kl_until", "m_step_from", "sampled")  # settings of recipes that some models do not read
 FORMAT_VERSION = 1
 
 
@@ -79,6 +80,8 @@ class RunConfig(BaseModel):
         m_step = isinstance(self.model, ModelConfig) and self.model.prior.fit == "m_step"
         if recipe.m_step_from != standard.m_step_from and not m_step:
             found["m_step_from"] = "prior.fit is m_step"
+        if recipe.sampled and not isinstance(self.model, ModelConfig):
+            found["sampled"] = "the model is a structured one"
         if self.data is not None and self.settings:
             found["settings"] = "the problem comes with the package or is registered"
         if self.data is not None and self.watch not in (0, type(self).model_fields["watch"].default):
@@ -88,7 +91,7 @@ class RunConfig(BaseModel):
     def settled(self) -> RunConfig:
         """The same run, with the settings that nothing reads at their defaults."""
         standard, idle = Recipe(), self._idle()
-        recipe: dict[str, Any] = {name: getattr(standard, name) for name in ("kl_until", "m_step_from") if name in idle}
+        recipe: dict[str, Any] = {name: getattr(standard, name) for name in OF_RECIPES if name in idle}
         own: dict[str, Any] = {
             name: type(self).model_fields[name].default for name in ("settings", "watch") if name in idle
         }
