@@ -329,17 +329,6 @@ from compvae.problems import Problem, register
 ROW = torch.linspace(-1, 1, 4)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "link"), [(0.0, 1.0, "logit"), (0.0, 1e9, "identity"), (-1e9, 1e9, "identity")]
-)
-def test_what_is_off_or_on_is_seen_through_its_odds(low: float, high: float, link: str) -> None:
-    batch = bumps(500, 12, 1.0)
-    batch = replace(batch, x=(3 * batch.x - 1).clamp(low, high))
-    places = PlacesConfig(axes=(None, None), stretch=(1.0, 1.0), shift=(0.0, 0.0))
-    found = find_places(TransportConfig(parts=SCHEMA, shape=(12,), places=places), batch)
-    assert found.link == link
-
-
 @register
 class Spots(Problem):
     name: ClassVar[str] = "spots"

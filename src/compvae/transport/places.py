@@ -14,7 +14,7 @@ from torch.nn.functional import one_hot
 from compvae.batch import Batch, PaddedParts
 from compvae.transport.config import TransportConfig
 from compvae.transport.part_network import grid_of, space_of
-from compvae.transport.structure import ATOM, limits_of
+from compvae.transport.structure import limits_of
 
 __all__ = ["find_places"]
 
@@ -45,13 +45,7 @@ def find_places(plain: TransportConfig, training: Batch) -> TransportConfig:
             "absolute": not set(range(len(space))) <= set(axes),
         }
     )
-    link = "logit" if _piles_up(training.x) and not integers else plain.link
-    return plain.with_changes(lower=lower, upper=upper, integers=integers, places=dict(places), link=link)
-
-
-def _piles_up(x: Tensor) -> bool:
-    """Whether values lie on both of their limits: what is on or off is evidence that adds up, seen through its odds."""
-    return all(float((x == end).double().mean()) >= ATOM for end in (x.min(), x.max()))
+    return plain.with_changes(lower=lower, upper=upper, integers=integers, places=dict(places))
 
 
 def _profiles(x: Tensor, axes: int) -> list[tuple[Tensor, Tensor]]:
