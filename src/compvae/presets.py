@@ -80,6 +80,20 @@ def _paper_images(problem: Source) -> ModelConfig:
     )
 
 
+def _narrow_curves(problem: Source) -> ModelConfig:
+    """The form of :func:`_paper_curves` at widths that a core can train, and a z of 4: what decides whether the parts
+    or z hold the information (docs/paper.md, "Reproduction")."""
+    network = ZNetworkConfig(width=128, blocks=1)
+    return ModelConfig(
+        parts=problem.schema,
+        shape=problem.shape,
+        latent=LatentConfig(w=128, z=4, z_place="below"),
+        prior=PriorConfig(floor=1e-3, z_network=network),
+        posterior=GraphConfig(trunk="curve", channels=32, embedding=32, width=128, blocks=3, z_network=network),
+        decoder=PaperDecoderConfig(trunk="curve", channels=32, blocks=3, stem="joined", floor=1e-3),
+    )
+
+
 def _small_curves(problem: Source) -> ModelConfig:
     """Category-owned blocks, plain sum, exact M-step, no z (theory, section 7, row 4); a pointwise link on A W / K, and
     the posterior at its peak in place of an encoder (docs/experiments.md, 7)."""
@@ -158,7 +172,7 @@ def _small_places(problem: Source) -> ModelConfig:
 
 
 PRESETS: dict[str, dict[str, Callable[[Source], ModelConfig]]] = {
-    "sines": {"paper": _paper_curves, "small": _small_curves},
+    "sines": {"paper": _paper_curves, "paper-narrow": _narrow_curves, "small": _small_curves},
     "colours": {"paper": _paper_images, "small": _small_images},
     "households": {"small": _small_feeder},
 }
