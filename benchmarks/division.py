@@ -5,8 +5,8 @@
     python benchmarks/division.py --table --out runs/division
     python benchmarks/division.py --figure docs/figures/division.svg --out runs/division
 
-Each row trains the paper's form, narrowed (presets.py, ``paper-narrow``), with one change, and writes DIR/ROW.json: bits
-in w and z of fresh wholes with their standard errors along training, the held-out bound, at the end relED and edit
+Each row trains the paper's form, narrowed (presets.py, ``paper-narrow``), with one change, and writes DIR/ROW.json:
+bits in w and z of fresh wholes with their standard errors along training, the held-out bound, at the end relED and edit
 ratios on compositions of a seed of their own, beside the command, seed, steps, processor and seconds.  Switches that
 are in no recipe of the package are made here.
 """
@@ -54,6 +54,7 @@ WHOLES = 128  # behind each point
 HELD_OUT = -1  # the fold of held-out wholes, as in training
 JUDGED = 7_000  # the seed of compositions that rows are compared on; reports use another
 SIZES, EDITED = (1, 2, 4, 8, 16, 30), (2, 4, 8)
+LARGE = (100, 1000)  # K at which samples need only be finite
 NARROW = -6.0  # log-variance that p(z | W) starts with, where it starts narrow
 
 Weights = Callable[[float], tuple[float, float]]
@@ -205,7 +206,12 @@ def judged(network: CompVAE, problem: Problem, n: int, sets: int) -> dict[str, d
     """relED and edit ratios, means over compositions with standard errors."""
     model = Model(network.eval(), Provenance(problem.name))
     plan = plan_for(problem, n=n, compositions=sets, sizes=SIZES)
-    found: dict[str, dict[str, float]] = {"relED": {}, "relED_se": {}, "edit": {}, "edit_se": {}}
+    found: dict[str, dict[str, float]] = {"relED": {}, "relED_se": {}, "edit": {}, "edit_se": {}, "not_finite": {}}
+    for size in LARGE:
+        x = np.concatenate(
+            [model.sample(parts.dicts(), n, derived(JUDGED, 4, size)) for parts in _of(problem, size, plan)]
+        )
+        found["not_finite"][str(size)] = float(1 - np.isfinite(x).mean())
     for size in SIZES:
         values = [relative(model, problem, parts.dicts(), n, i) for i, parts in enumerate(_of(problem, size, plan))]
         _put(found, "relED", size, values)
@@ -258,9 +264,16 @@ def run(name: str, steps: int, seed: int, out: Path, n: int, sets: int) -> None:
             document["skipped"] = training.skipped
             path.write_text(json.dumps(document, indent=1) + "\n")
             print(name, json.dumps(document["curve"][-1]), flush=True)
+    if not ROWS[name].composed:  # no configuration says so
+        provenance = Provenance("sines", {}, {"row": name, "steps": str(steps), "seed": str(seed)})
+        Model(training.network.eval(), provenance).save(out / f"{name} seed {seed}")
     document.update(judged(training.network, training.problem, n, sets))
     path.write_text(json.dumps(document, indent=1) + "\n")
-    print(name, json.dumps({key: document[key] for key in ("seconds", "skipped", "relED", "edit")}), flush=True)
+    print(
+        name,
+        json.dumps({key: document[key] for key in ("seconds", "skipped", "relED", "edit", "not_finite")}),
+        flush=True,
+    )
 
 
 def about(name: str, steps: int, seed: int) -> dict[str, Any]:
@@ -269,9 +282,15 @@ def about(name: str, steps: int, seed: int) -> dict[str, Any]:
         "row": name, "says": ROWS[name].says, "seed": seed, "steps": steps,
         "command": "python benchmarks/division.py " + shlex.join(sys.argv[1:]),
         "processor": processor(), "threads": torch.get_num_threads(), "torch": torch.__version__,
-        "commit": subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip(),
+        "commit": commit(),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }  # fmt: skip
+
+
+def commit() -> str:
+    """The commit this file stands at."""
+    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return found.stdout.strip()
 
 
 def processor() -> str:
