@@ -1,6 +1,7 @@
-"""What decides the division of labour between w and z in the paper's form, on `sines`: one change at a time.
+"""What decides the division of labour between w and z in the paper's form, and its stability: one change at a time.
 
     taskset -c 1 env OMP_NUM_THREADS=1 python benchmarks/division.py "z 32" --steps 6000 --seed 1 --out runs/division
+    taskset -c 1 env OMP_NUM_THREADS=1 python benchmarks/division.py "rate 0.003" --problem colours --steps 3000
     python benchmarks/division.py --list
     python benchmarks/division.py --table --out runs/division
     python benchmarks/division.py --figure docs/figures/division.svg --out runs/division
@@ -53,7 +54,8 @@ POINTS = 24  # of each curve
 WHOLES = 128  # behind each point
 HELD_OUT = -1  # the fold of held-out wholes, as in training
 JUDGED = 7_000  # the seed of compositions that rows are compared on; reports use another
-SIZES, EDITED = (1, 2, 4, 8, 16, 30), (2, 4, 8)
+SIZES = {"sines": (1, 2, 4, 8, 16, 30), "colours": (2, 4, 8, 16)}
+EDITED = {"sines": (2, 4, 8), "colours": (3, 4, 8)}
 LARGE = (100, 1000)  # K at which samples need only be finite
 NARROW = -6.0  # log-variance that p(z | W) starts with, where it starts narrow
 
@@ -120,6 +122,8 @@ ROWS = {
     "p(z) narrow": Row("p(z | W) starts at N(0, 0.05^2)", begin=z_starts_at(NARROW)),
     "one K": Row("one K for each batch", one_k=True),
     "sum-controlled": Row("our family over the parts", model=(("posterior.family", "sum_controlled"),)),
+    "rate 0.003": Row("rate 0.003", recipe=(("rate", 3e-3),)),
+    "rate 0.001": Row("rate 0.001", recipe=(("rate", 1e-3),)),
     "z 1": Row("z of 1 coordinate", model=(("latent.z", 1),)),
 }
 
@@ -150,10 +154,10 @@ def reading(composed: bool) -> Iterator[None]:
 class Training:
     """A row being trained."""
 
-    def __init__(self, row: Row, steps: int, seed: int) -> None:
-        self.row, self.seed, self.problem = row, seed, problems.get("sines")
+    def __init__(self, problem: str, row: Row, steps: int, seed: int) -> None:
+        self.row, self.seed, self.problem = row, seed, problems.get(problem)
         config = changed(structured_preset(self.problem, "paper-narrow"), row.model)
-        base = recipe_for("sines", "paper-narrow")
+        base = recipe_for(problem, "paper-narrow")
         self.recipe = base.model_copy(update={"steps": steps, **dict(row.recipe)})
         with reading(row.composed):
             self.network = structured(seeded_network(config, seed))
@@ -161,6 +165,7 @@ class Training:
             row.begin(self.network)
         self.optimiser = row.optimiser(self.network.parameters(), lr=self.recipe.rate, betas=self.recipe.betas)
         self.skipped = 0
+        self.norms: list[float] = []  # of the gradient, since they were last told
 
     def step(self, step: int) -> None:
         """Climb the weighted bound once."""
@@ -175,6 +180,7 @@ class Training:
         self.optimiser.zero_grad()
         (w * bound.w + z * bound.z - bound.x).mean().backward()
         norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
+        self.norms.append(float(norm))
         if torch.isfinite(norm):
             self.optimiser.step()
         else:
@@ -188,7 +194,9 @@ class Training:
         noise = Noise(self.seed + JUDGED, WHOLES, HELD_OUT)
         bound = elbo(self.network, self.problem.draw(self.problem.max_parts, noise), noise)
         held = mean_of(bound.total.double().numpy())
+        norms, self.norms = np.array(self.norms or [math.nan]), []
         return {
+            "norm": float(np.median(norms)), "norm_max": float(norms.max()),
             "step": step, "w": found.w.value, "w_se": found.w.se, "z": found.z.value, "z_se": found.z.se,
             "held_out": held.value, "held_out_se": held.se, "x": float(bound.x.mean()),
         }  # fmt: skip
@@ -205,17 +213,17 @@ def one_size(problem: Problem, most: int, noise: Noise) -> Batch:
 def judged(network: CompVAE, problem: Problem, n: int, sets: int) -> dict[str, dict[str, float]]:
     """relED and edit ratios, means over compositions with standard errors."""
     model = Model(network.eval(), Provenance(problem.name))
-    plan = plan_for(problem, n=n, compositions=sets, sizes=SIZES)
+    plan = plan_for(problem, n=n, compositions=sets, sizes=SIZES[problem.name])
     found: dict[str, dict[str, float]] = {"relED": {}, "relED_se": {}, "edit": {}, "edit_se": {}, "not_finite": {}}
     for size in LARGE:
         x = np.concatenate(
             [model.sample(parts.dicts(), n, derived(JUDGED, 4, size)) for parts in _of(problem, size, plan)]
         )
         found["not_finite"][str(size)] = float(1 - np.isfinite(x).mean())
-    for size in SIZES:
+    for size in SIZES[problem.name]:
         values = [relative(model, problem, parts.dicts(), n, i) for i, parts in enumerate(_of(problem, size, plan))]
         _put(found, "relED", size, values)
-    for size in EDITED:
+    for size in EDITED[problem.name]:
         values = [
             removal(model, problem, parts, plan, i) for i, parts in enumerate(_of(problem, size, plan, single=True))
         ]
@@ -228,8 +236,10 @@ def _of(problem: Problem, size: int, plan: Plan, single: bool = False) -> list[A
 
 
 def _put(found: dict[str, dict[str, float]], name: str, size: int, values: list[float]) -> None:
-    found[name][str(size)] = float(np.mean(values))
-    found[f"{name}_se"][str(size)] = float(np.std(values, ddof=1) / math.sqrt(len(values)))
+    """The mean with its standard error; undefined cases are left out, relED that is not finite is not."""
+    kept = [value for value in values if name == "relED" or not math.isnan(value)]
+    found[name][str(size)] = float(np.mean(kept))
+    found[f"{name}_se"][str(size)] = float(np.std(kept, ddof=1) / math.sqrt(len(kept)))
 
 
 def relative(model: Model, problem: Problem, parts: Any, n: int, index: int) -> float:
@@ -241,21 +251,23 @@ def relative(model: Model, problem: Problem, parts: Any, n: int, index: int) -> 
 
 
 def removal(model: Model, problem: Problem, parts: Any, plan: Plan, index: int) -> float:
-    """Error of a removal over that of forgetting the whole, for one composition."""
+    """Error of a removal over that of forgetting the whole; NaN where what is left has one colour, all of it known."""
     seed = derived(JUDGED, 3, parts.size, index)
     seen = Observation(problem, parts, plan.wholes, seed)
     edited = model.infer(seen.x, seen.parts).remove([seen.parts[seen.chosen]]).decode()
     resampled = problem.truth(seen.rest(), plan.wholes, derived(seed, 2))
-    return measured_edit_ratio(edited, seen.without(), resampled).value
+    exact = seen.without()
+    return math.nan if np.array_equal(resampled, exact) else measured_edit_ratio(edited, exact, resampled).value
 
 
-def run(name: str, steps: int, seed: int, out: Path, n: int, sets: int) -> None:
+def run(problem: str, name: str, steps: int, seed: int, out: Path, n: int, sets: int) -> None:
     """Train one row, writing what is known so far at every point."""
-    training, started = Training(ROWS[name], steps, seed), time.perf_counter()
-    path = out / f"{name} seed {seed}.json"
+    training, started = Training(problem, ROWS[name], steps, seed), time.perf_counter()
+    place = out / f"{problem} {name} seed {seed}"
+    path = place.with_name(f"{place.name}.json")
     out.mkdir(parents=True, exist_ok=True)
     every = max(1, steps // POINTS)
-    document = {**about(name, steps, seed), "curve": [training.seen(0)]}
+    document = {**about(problem, name, steps, seed), "curve": [training.seen(0)]}
     for step in range(steps):
         training.step(step)
         if (step + 1) % every == 0 or step + 1 == steps:
@@ -265,8 +277,8 @@ def run(name: str, steps: int, seed: int, out: Path, n: int, sets: int) -> None:
             path.write_text(json.dumps(document, indent=1) + "\n")
             print(name, json.dumps(document["curve"][-1]), flush=True)
     if not ROWS[name].composed:  # no configuration says so
-        provenance = Provenance("sines", {}, {"row": name, "steps": str(steps), "seed": str(seed)})
-        Model(training.network.eval(), provenance).save(out / f"{name} seed {seed}")
+        provenance = Provenance(problem, {}, {"row": name, "steps": str(steps), "seed": str(seed)})
+        Model(training.network.eval(), provenance).save(place)
     document.update(judged(training.network, training.problem, n, sets))
     path.write_text(json.dumps(document, indent=1) + "\n")
     print(
@@ -276,10 +288,10 @@ def run(name: str, steps: int, seed: int, out: Path, n: int, sets: int) -> None:
     )
 
 
-def about(name: str, steps: int, seed: int) -> dict[str, Any]:
+def about(problem: str, name: str, steps: int, seed: int) -> dict[str, Any]:
     """Where the numbers come from."""
     return {
-        "row": name, "says": ROWS[name].says, "seed": seed, "steps": steps,
+        "problem": problem, "row": name, "says": ROWS[name].says, "seed": seed, "steps": steps,
         "command": "python benchmarks/division.py " + shlex.join(sys.argv[1:]),
         "processor": processor(), "threads": torch.get_num_threads(), "torch": torch.__version__,
         "commit": commit(),
@@ -307,6 +319,7 @@ def processor() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("row", choices=sorted(ROWS), nargs="?")
+    parser.add_argument("--problem", choices=sorted(SIZES), default="sines")
     parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("-n", type=int, default=400, help="samples of each composition")
@@ -318,7 +331,7 @@ def main() -> None:
     if args.list or args.row is None:
         print("\n".join(f"{name}: {row.says}" for name, row in ROWS.items()))
         return
-    run(args.row, args.steps, args.seed, args.out, args.n, args.sets)
+    run(args.problem, args.row, args.steps, args.seed, args.out, args.n, args.sets)
 
 
 if __name__ == "__main__":

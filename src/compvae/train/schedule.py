@@ -42,6 +42,7 @@ RECIPES: dict[tuple[str, str], Recipe] = {
     ("sines", "paper"): Recipe(style="paper", steps=500_000, rate=1e-4, betas=(0.5, 0.9)),
     ("colours", "paper"): Recipe(style="paper", steps=500_000, rate=1e-4, betas=(0.5, 0.9)),
     ("sines", "paper-narrow"): Recipe(steps=160_000, batch=64, rate=1e-3, betas=(0.5, 0.9)),
+    ("colours", "paper-narrow"): Recipe(steps=100_000, batch=64, rate=5e-4, betas=(0.5, 0.9)),
     ("sines", "small"): Recipe(steps=3000, batch=64, rate=1e-2),  # docs/experiments.md, 7
     ("colours", "small"): Recipe(steps=1500, batch=32, rate=5e-3, clip=500.0, kl_from=0.02),  # docs/experiments.md, 8
     ("households", "small"): Recipe(steps=2000, batch=128, rate=3e-3),  # docs/experiments.md, 10
