@@ -3,8 +3,6 @@
     taskset -c 1 env OMP_NUM_THREADS=1 python benchmarks/division.py "z 32" --steps 6000 --seed 1 --out runs/division
     taskset -c 1 env OMP_NUM_THREADS=1 python benchmarks/division.py "rate 0.003" --problem colours --steps 3000
     python benchmarks/division.py --list
-    python benchmarks/division.py --table --out runs/division
-    python benchmarks/division.py --figure docs/figures/division.svg --out runs/division
 
 Each row trains the paper's form, narrowed (presets.py, ``paper-narrow``), with one change, and writes DIR/ROW.json:
 bits in w and z of fresh wholes with their standard errors along training, the held-out bound, at the end relED and edit
@@ -123,6 +121,7 @@ ROWS = {
     "one K": Row("one K for each batch", one_k=True),
     "sum-controlled": Row("our family over the parts", model=(("posterior.family", "sum_controlled"),)),
     "rate 0.003": Row("rate 0.003", recipe=(("rate", 3e-3),)),
+    "rate 0.002": Row("rate 0.002", recipe=(("rate", 2e-3),)),
     "rate 0.001": Row("rate 0.001", recipe=(("rate", 1e-3),)),
     "z 1": Row("z of 1 coordinate", model=(("latent.z", 1),)),
 }
