@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from compvae.figures.style import LINES, TRUTH, canvas, legend_above, plain_log, styled
+from compvae.figures.style import LINES, TRUTH, canvas, plain_log, styled
 from compvae.files import write_atomic
 from picture import svg_of
 
@@ -26,8 +26,8 @@ COLUMNS = 3
 LEAST = 0.5  # bits, where the axes begin
 BASELINE = "baseline"
 ALT = (
-    "Bits in w and in z against the training step on a logarithmic axis, a panel for each change to the baseline, whose "
-    "curves are drawn in grey in every panel."
+    "Bits in w and in z against the training step on a logarithmic axis, a panel for each change to the baseline; the "
+    "curves of the baseline are grey in every panel."
 )
 
 

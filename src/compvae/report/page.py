@@ -51,11 +51,12 @@ def write_report(
     subject = OwnSubject.of(name, model) if model.provenance.problem is None else Subject.of(name, model)
     say("measuring" if evaluation is None else "reading the evaluation")
     found = _measured(subject, quick, seed) if evaluation is None else _read(evaluation, subject.kind)
-    say("drawing")
     if isinstance(subject, OwnSubject):
+        say("drawing")
         page = own_report(subject, found, quick, seed, evaluation)
     else:
         other = _other(subject, beside, quick, seed, beside_evaluation, say)
+        say("drawing")
         page = report(subject, found, seed, reproduction(subject, quick, seed, evaluation, found), quick, other)
     return write_page(page, out, "the report")
 
