@@ -87,8 +87,7 @@ def _other(
 
 def successor_of(subject: Subject) -> str:
     """The shipped model of the same problem that does not have the paper's form; "" for models that do not have it."""
-    of_paper = subject.model.provenance.notes.get("preset", "").startswith("paper")
-    return subject.kind if of_paper and subject.kind in shipped() else ""
+    return subject.kind if subject.model.provenance.of_paper and subject.kind in shipped() else ""
 
 
 def _read(path: Path, kind: str) -> Evaluation:
