@@ -79,7 +79,7 @@ class Row:
     model: tuple[tuple[str, Any], ...] = ()
     recipe: tuple[tuple[str, Any], ...] = ()
     weights: Weights = both
-    optimiser: type[torch.optim.Optimizer] = torch.optim.Adam
+    optimiser: type[torch.optim.Adam | torch.optim.Adamax] = torch.optim.Adam
     begin: Callable[[CompVAE], None] | None = None
     composed: bool = False
     one_k: bool = False
@@ -115,6 +115,10 @@ ROWS = {
         "both KLs rise from 0.02 to 1 over half of the steps", weights=lambda share: (_warm(share),) * 2
     ),
     "kl of w alone": Row("KL_w rises from 0.02 to 1 over half of the steps", weights=lambda share: (_warm(share), 1.0)),
+    "kl dear": Row(
+        "both KLs are weighed 20 at first, 1 from half of the steps on",
+        weights=lambda share: (20.0 ** max(0.0, 1.0 - 2.0 * share),) * 2,
+    ),
     "z composed": Row("q(z | x, composition) in place of q(z | x)", composed=True),
     "floor 0.02": Row("floor of the observation 0.02 in place of 0.001", model=(("decoder.floor", 0.02),)),
     "p(z) narrow": Row("p(z | W) starts at N(0, 0.05^2)", begin=z_starts_at(NARROW)),
