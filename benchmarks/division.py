@@ -44,6 +44,7 @@ from compvae.noise import Noise
 from compvae.objective import elbo
 from compvae.posterior.base import Reader
 from compvae.presets import structured_preset
+from compvae.prior.network import NetworkPrior
 from compvae.problems import Problem
 from compvae.storage import Provenance
 from compvae.train.schedule import largest_size, learning_rate, recipe_for
@@ -55,6 +56,7 @@ JUDGED = 7_000  # the seed of compositions that rows are compared on; reports us
 SIZES = {"sines": (1, 2, 4, 8, 16, 30), "colours": (2, 4, 8, 16)}
 EDITED = {"sines": (2, 4, 8), "colours": (3, 4, 8)}
 LARGE = (100, 1000)  # K at which samples need only be finite
+SPREAD_OVER = 1024  # parts
 NARROW = -6.0  # log-variance that p(z | W) starts with, where it starts narrow
 
 Weights = Callable[[float], tuple[float, float]]
@@ -100,6 +102,25 @@ def z_starts_at(log_variance: float) -> Callable[[CompVAE], None]:
     return begin
 
 
+@torch.no_grad()
+def parts_start_apart(network: CompVAE) -> None:
+    """The means of p(w | l) have mean 0 and variance 1 over random parts, coordinate by coordinate, at the first step.
+
+    A table starts so (``PriorConfig.spread``); a network's means hardly depend on the part then.
+    """
+    prior = network.prior
+    assert isinstance(prior, NetworkPrior)
+    last = prior.network[-1]
+    assert isinstance(last, nn.Linear)
+    noise, width = Noise(0, 1), network.config.latent.w
+    kind = noise.integers("kind", 0, network.config.parts.n_kinds - 1, SPREAD_OVER)[0]
+    places = 2 * noise.uniform("place", SPREAD_OVER, network.config.parts.n_features)[0] - 1
+    mean = prior.network(prior.embedding(kind, places))[:, :width]
+    scale = 1 / mean.std(0)
+    last.weight[:width] *= scale[:, None]
+    last.bias[:width] = (last.bias[:width] - mean.mean(0)) * scale
+
+
 ROWS = {
     "baseline": Row("z 4, noise 0.1 on the embeddings, Adam"),
     "noise 0": Row("no noise on the embeddings", model=(("posterior.embedding_noise", 0.0),)),
@@ -119,6 +140,7 @@ ROWS = {
         "both KLs are weighed 20 at first, 1 from half of the steps on",
         weights=lambda share: (20.0 ** max(0.0, 1.0 - 2.0 * share),) * 2,
     ),
+    "parts apart": Row("the means of p(w | l) start apart", begin=parts_start_apart),
     "z composed": Row("q(z | x, composition) in place of q(z | x)", composed=True),
     "floor 0.02": Row("floor of the observation 0.02 in place of 0.001", model=(("decoder.floor", 0.02),)),
     "p(z) narrow": Row("p(z | W) starts at N(0, 0.05^2)", begin=z_starts_at(NARROW)),
