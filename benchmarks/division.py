@@ -49,6 +49,7 @@ from compvae.problems import Problem
 from compvae.storage import Provenance
 from compvae.train.schedule import largest_size, learning_rate, recipe_for
 
+BASE = (("posterior.embedding_noise", 0.1),)  # what the rows depart from, beside the preset
 POINTS = 24  # of each curve
 WHOLES = 128  # behind each point
 HELD_OUT = -1  # the fold of held-out wholes, as in training
@@ -181,7 +182,7 @@ class Training:
 
     def __init__(self, problem: str, row: Row, steps: int, seed: int) -> None:
         self.row, self.seed, self.problem = row, seed, problems.get(problem)
-        config = changed(structured_preset(self.problem, "paper-narrow"), row.model)
+        config = changed(structured_preset(self.problem, "paper-narrow"), BASE + row.model)
         base = recipe_for(problem, "paper-narrow")
         self.recipe = base.model_copy(update={"steps": steps, **dict(row.recipe)})
         with reading(row.composed):

@@ -111,7 +111,8 @@ def test_the_baseline_is_trained_as_the_package_trains() -> None:
     from division import ROWS, Training
 
     ours = Training("sines", ROWS["baseline"], 40, 3)
-    theirs = Trainer(resolve({"problem": "sines", "preset": "paper-narrow", "steps": 40, "seed": 3}))
+    model = ours.network.config.model_dump(mode="json")
+    theirs = Trainer(resolve({"problem": "sines", "preset": "paper-narrow", "model": model, "steps": 40, "seed": 3}))
     for step in range(3):
         ours.step(step)
         theirs.advance()
