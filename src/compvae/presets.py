@@ -82,14 +82,17 @@ def _paper_images(problem: Source) -> ModelConfig:
 
 def _narrow_curves(problem: Source) -> ModelConfig:
     """The form of :func:`_paper_curves` at widths that a core can train, and a z of 4: what decides whether the parts
-    or z hold the information (docs/paper.md, "Reproduction")."""
+    or z hold the information (docs/paper.md, "Reproduction").  Noise on the embeddings as in the authors' code: samples
+    are nearer to the truth with it (docs/experiments.md, 23)."""
     network = ZNetworkConfig(width=128, blocks=1)
     return ModelConfig(
         parts=problem.schema,
         shape=problem.shape,
         latent=LatentConfig(w=128, z=4, z_place="below"),
         prior=PriorConfig(floor=1e-3, z_network=network),
-        posterior=GraphConfig(trunk="curve", channels=32, embedding=32, width=128, blocks=3, z_network=network),
+        posterior=GraphConfig(
+            trunk="curve", channels=32, embedding=32, embedding_noise=1.0, width=128, blocks=3, z_network=network
+        ),
         decoder=PaperDecoderConfig(trunk="curve", channels=32, blocks=3, stem="joined", floor=1e-3),
     )
 
