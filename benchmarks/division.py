@@ -123,7 +123,7 @@ def parts_start_apart(network: CompVAE) -> None:
 
 
 ROWS = {
-    "baseline": Row("z 4, noise 0.1 on the embeddings, Adam"),
+    "baseline": Row("the preset, with noise 0.1 on the embeddings"),
     "noise 0": Row("no noise on the embeddings", model=(("posterior.embedding_noise", 0.0),)),
     "noise 1": Row("noise 1 on the embeddings", model=(("posterior.embedding_noise", 1.0),)),
     "adamax": Row("Adamax in place of Adam", optimiser=torch.optim.Adamax),

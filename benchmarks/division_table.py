@@ -34,7 +34,7 @@ ALT = (
 def rows_of(directory: Path, problem: str) -> list[dict[str, Any]]:
     """The documents of a problem, the baseline first."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(directory.glob("*.json"))]
-    mine = [row for row in found if row["problem"] == problem]
+    mine = [row for row in found if row.get("problem", "sines") == problem]
     return sorted(mine, key=lambda row: (row["row"] != BASELINE, row["row"], row["seed"]))
 
 
@@ -47,9 +47,9 @@ def table(rows: list[dict[str, Any]]) -> str:
         "|---" * 8 + "|",
     ]
     for row in rows:
-        last = row["curve"][-1]
+        last, name = row["curve"][-1], f"{row['row']}: {row['says']}".replace("|", "\\|")
         lines.append(
-            f"| {row['row']}: {row['says']} | {row['seed']} | {_with_error(last, 'w')} | {_with_error(last, 'z')} "
+            f"| {name} | {row['seed']} | {_with_error(last, 'w')} | {_with_error(last, 'z')} "
             f"| {_with_error(last, 'held_out', 0)} | {_list(row['relED'], 3)} | {_list(row['edit'], 2)} "
             f"| {row['seconds']:.0f} |"
         )
@@ -81,7 +81,8 @@ def figure(rows: list[dict[str, Any]]) -> Figure:
         axis.set_axis_off()
     axes[0, 0].set_ylim(bottom=LEAST)
     axes[0, 0].legend(loc="lower right")
-    for axis in axes[-1]:
+    for axis in axes.flat[max(0, len(others) - COLUMNS) : len(others)]:  # the lowest of each column
+        axis.tick_params(labelbottom=True)
         axis.set_xlabel("training step")
     return drawn
 
