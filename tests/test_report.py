@@ -14,6 +14,7 @@ import pytest
 
 from calls import call
 from compvae import problems
+from compvae.api import load, shipped
 from compvae.errors import CompVAEError, ConfigError, DataFileError, OutputError
 from compvae.evaluation import Comparison, Evaluation, Row, evaluate, plan_for, read_evaluation
 from compvae.evaluation.observed import Observation, shown_parts
@@ -168,6 +169,17 @@ def test_two_models_stand_side_by_side(run: Path) -> None:
     notes = {"preset": "paper-narrow", "seed": "0", "steps": "20 of 20"}
     narrow = replace(subject, model=Model(subject.model.network, Provenance("sines", TINY["sines"], notes)))
     assert successor_of(narrow) == "sines"
+
+
+def test_a_shipped_model_may_bring_its_training_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only its directory has to be there: it is loaded and reported by its name."""
+    monkeypatch.setattr("compvae.api.SHIPPED", tmp_path)
+    untrained("sines", tmp_path / "run")
+    (tmp_path / "run" / "model").rename(tmp_path / "sines-paper")
+    (tmp_path / "run" / "metrics.jsonl").rename(tmp_path / "sines-paper" / "metrics.jsonl")
+    assert shipped() == ["sines-paper"]
+    assert load("sines-paper").provenance.problem == "sines"
+    assert Subject.of("sines-paper").lines == LINES
 
 
 def test_what_stands_beside_must_be_of_the_same_problem(run: Path, tmp_path: Path) -> None:
