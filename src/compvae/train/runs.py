@@ -148,7 +148,8 @@ def estimate_lines(found: Estimate) -> list[str]:
     return [
         f"{found.parameters:,} parameters, {found.step_seconds * 1000:.0f} ms per step on {found.threads} threads",
         f"{found.steps:,} steps take about {found.minutes:,.1f} minutes{hours} ({parts})",
-        f"memory {needs.megabytes:,.0f} MB, of them {needs.states:,.0f} MB weights, gradients and Adam's moments",
+        f"a step holds {needs.megabytes:,.0f} MB, of them {needs.states:,.0f} MB weights, gradients and Adam's moments "
+        "(checkpoints and checks hold copies of the weights beside)",
         f"{needs.operations / 1e9:,.1f} GFLOP per step: on a device that does {found.tflops:g} TFLOP/s all the time, "
         f"{found.device_hours:,.1f} hours for the steps",
     ]
