@@ -15,10 +15,15 @@ from compvae.report.claims import claims
 from compvae.report.measures import Cell, versus
 
 
-def claims_table(found: Evaluation) -> list[str]:
-    lines = ["| claim | evidence in the paper | measured here | verdict |", "|---|---|---|---|"]
-    for one in claims(found.measures, problems.get(str(found.about["problem"]))):
-        lines.append(f"| {one.claim} | {one.paper} | {one.ours} | {one.verdict} |")
+def claims_table(found: Evaluation, beside: Evaluation | None = None) -> list[str]:
+    """The claims, by the rules; with another evaluation of the same problem, both models side by side."""
+    problem, others = problems.get(str(found.about["problem"])), () if beside is None else (beside,)
+    judged = [claims(one.measures, problem) for one in (found, *others)]
+    names = [f" {one.about.get('model', 'measured here')} | verdict |" for one in (found, *others)]
+    lines = [f"| claim | evidence in the paper |{''.join(names)}", "|---|---|" + "---|---|" * len(judged)]
+    for same in zip(*judged, strict=True):
+        said = "".join(f" {one.ours} | {one.verdict} |" for one in same)
+        lines.append(f"| {same[0].claim} | {same[0].paper} |{said}")
     return lines
 
 
@@ -48,8 +53,10 @@ def text_of(cell: Cell | None) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("evaluation", type=Path)
-    found = read_evaluation(parser.parse_args().evaluation)
-    print("\n".join([*claims_table(found), "", *baselines_table(found)]))
+    parser.add_argument("--beside", type=Path, help="an evaluation of another model of the same problem")
+    args = parser.parse_args()
+    found, beside = read_evaluation(args.evaluation), args.beside and read_evaluation(args.beside)
+    print("\n".join([*claims_table(found, beside), "", *baselines_table(found)]))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from compvae import presets, problems
 from compvae.batch import Batch
-from compvae.bench.memory import operations, peak
+from compvae.bench.memory import peak
 from compvae.bench.rows import Row, Scope, about, document, rows_of, table
 from compvae.bench.training import mixed
 from compvae.config import GraphConfig, ModelConfig, PaperDecoderConfig
@@ -33,6 +33,7 @@ from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo
 from compvae.prior import TablePrior
+from compvae.train.needs import operations
 from compvae.train.schedule import RECIPES
 from compvae.train.step import optimiser_for, train_step
 

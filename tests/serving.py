@@ -60,7 +60,8 @@ def running(catalogue: Catalogue, limits: Limits | None = None, door: Door | Non
         assert not thread.is_alive()
 
 
-def untrained(name: str, directory: Path, **settings: object) -> Path:
-    """The directory of a model of first weights of a problem."""
+def untrained(name: str, directory: Path, kind: str = "small", **settings: object) -> Path:
+    """The directory of a model of first weights of a problem.  kind: its preset."""
     problem = problems.get(name, **settings)
-    return Model(seeded_network(preset(problem, "small"), 0), Provenance(name, settings)).save(directory / name)
+    provenance = Provenance(name, settings, {"preset": kind})
+    return Model(seeded_network(preset(problem, kind), 0), provenance).save(directory / name)

@@ -17,13 +17,14 @@ from typer.testing import CliRunner
 import compvae
 from compvae import problems
 from compvae.bench import SECTIONS, Scope, about, document, table
-from compvae.bench.memory import allocated, operations, peak
+from compvae.bench.memory import allocated, peak
 from compvae.bench.rows import rows_of
 from compvae.bench.sampling import shared_out
 from compvae.bench.timing import quartiles, race
 from compvae.bench.training import configured, sized, stepper
 from compvae.cli import app
 from compvae.posterior.climbing import Place, climb
+from compvae.train.needs import operations
 from compvae.train.schedule import RECIPES, learning_rate
 
 

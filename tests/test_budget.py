@@ -151,3 +151,17 @@ def test_checks_take_a_small_share_of_a_budget_unless_they_are_asked_for() -> No
     steps = left.steps_within(2.0, 500)
     assert steps > dear.steps_within(2.0, 500)
     assert left.seconds(steps, 500)["checks"] <= 0.2 * 120  # more steps have more checks
+
+
+def test_a_dry_run_says_what_a_step_needs_and_for_how_long_it_would_run_elsewhere() -> None:
+    found = estimate(TINY, tflops=2.0)
+    assert found.needs.states == pytest.approx(16 * found.parameters / 2**20)
+    assert found.needs.megabytes > found.needs.states
+    assert found.device_hours == pytest.approx(found.steps * found.needs.operations / 2e12 / 3600)
+    assert estimate({**TINY, "batch": 16}).needs.operations == pytest.approx(2 * found.needs.operations, rel=0.1)
+
+
+def test_a_speed_without_a_dry_run_is_refused(tmp_path: Path) -> None:
+    done = cli("train", "sines", "--tflops", "9", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "--tflops does nothing without --dry-run" in done.stderr

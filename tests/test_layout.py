@@ -42,7 +42,8 @@ planning.scales planning.plan planning.answers planning
 figures.style figures.curves figures.images figures.loads figures.unseen figures.numbers figures
 train train.schedule train.signals train.engine train.sampled train.step train.quick
 verdict verdict.scores verdict.verdict verdict.yardsticks verdict.judge
-train.checkpoint train.settings train.watch train.loop train.budget train.choice train.observers train.runs api
+train.checkpoint train.settings train.watch train.loop train.needs train.budget train.choice train.observers
+train.runs api
 baselines.base baselines.inputs baselines.learned baselines.independent baselines.gaussian baselines.cvae
 baselines.flow baselines.matching baselines.paper baselines
 bench.timing bench.memory bench.rows bench.training bench.sampling bench.inference bench.startup bench

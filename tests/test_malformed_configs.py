@@ -170,5 +170,5 @@ def test_a_preset_that_does_not_fit_a_problem_is_refused_with_the_reason():
 
 
 def test_an_unknown_preset_is_refused_with_the_known_ones():
-    with pytest.raises(ConfigError, match="'huge' is unknown for sines, the presets are paper, small"):
+    with pytest.raises(ConfigError, match="'huge' is unknown for sines, the presets are paper, paper-narrow, small"):
         presets.preset(problems.get("sines"), "huge")

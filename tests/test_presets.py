@@ -111,7 +111,7 @@ def test_a_seeded_model_leaves_the_global_generator_alone() -> None:
 
 
 def test_unknown_presets_and_settings_that_do_not_fit_are_one_sentence() -> None:
-    with pytest.raises(ConfigError, match="the presets are paper, small"):
+    with pytest.raises(ConfigError, match="the presets are paper, paper-narrow, small"):
         preset(problems.get("sines"), "huge")
     with pytest.raises(ConfigError, match=r"curve trunk .* is for x of shape \(200,\)") as caught:
         preset(problems.get("sines", timesteps=100), "paper")

@@ -14,7 +14,8 @@ import pytest
 
 from calls import call
 from compvae import problems
-from compvae.errors import CompVAEError, DataFileError, OutputError
+from compvae.api import load, shipped
+from compvae.errors import CompVAEError, ConfigError, DataFileError, OutputError
 from compvae.evaluation import Comparison, Evaluation, Row, evaluate, plan_for, read_evaluation
 from compvae.evaluation.observed import Observation, shown_parts
 from compvae.evaluation.properties import departures, order
@@ -25,6 +26,7 @@ from compvae.report import report, write_report
 from compvae.report.claims import VERDICTS, claims, number, rounded
 from compvae.report.facts import Subject, headlines, reproduction
 from compvae.report.measures import shown_below, versus
+from compvae.report.page import Other, successor_of
 from compvae.storage import Provenance
 
 if TYPE_CHECKING:
@@ -125,7 +127,10 @@ def test_every_figure_is_there_and_says_what_it_shows(pages: dict[str, Path], na
     page = Page.read(pages[name])
     drawn = {str(attrs["id"]).removeprefix("figure-") for attrs in page.all("figure")}
     expected = {"relED", "aggregation", "variance", "growing", "edit", "tail", "live", "training"}
-    own = {"sines": {"impact"}, "households": {"fan", "peaks", "duration", "diversity", "change", "worst"}}
+    own = {
+        "sines": {"impact", "recomposed", "beyond"},
+        "households": {"fan", "peaks", "duration", "diversity", "change", "worst"},
+    }
     without = {"live"} if name == "households" else set()  # an invertible model has no bits in its latents
     assert drawn == (expected | own.get(name, set())) - without
     assert len(page.all("svg")) == len(drawn) == len(page.all("figcaption"))
@@ -152,6 +157,41 @@ def test_a_report_shows_what_an_evaluation_measures(run: Path, pages: dict[str, 
     assert all(part in text for row in rows for part in rounded(row))
     assert "<td>independent</td>" in text
     assert "of the sum of parts drawn alone against ours" in text
+
+
+def test_two_models_stand_side_by_side(run: Path) -> None:
+    """The same rules for both; by default beside a model of the paper's form alone."""
+    subject, other = Subject.of(str(run)), [ROWS[3].model_copy(update={"value": 0.9}), *ROWS[:3]]
+    page = report(subject, Evaluation(measures=ROWS), 0, [], other=Other("another", Evaluation(measures=other)))
+    assert page.count('<th scope="col">another</th>') == 1
+    for rows in (ROWS, other):
+        assert all(one.ours in page for one in claims(rows, subject.problem))
+    assert successor_of(subject) == ""
+    notes = {"preset": "paper-narrow", "seed": "0", "steps": "20 of 20"}
+    narrow = replace(subject, model=Model(subject.model.network, Provenance("sines", TINY["sines"], notes)))
+    assert successor_of(narrow) == "sines"
+
+
+def test_a_shipped_model_may_bring_its_training_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only its directory has to be there: it is loaded and reported by its name."""
+    monkeypatch.setattr("compvae.api.SHIPPED", tmp_path)
+    untrained("sines", tmp_path / "run")
+    (tmp_path / "run" / "model").rename(tmp_path / "sines-paper")
+    (tmp_path / "run" / "metrics.jsonl").rename(tmp_path / "sines-paper" / "metrics.jsonl")
+    assert shipped() == ["sines-paper"]
+    assert load("sines-paper").provenance.problem == "sines"
+    assert Subject.of("sines-paper").lines == LINES
+
+
+def test_what_stands_beside_must_be_of_the_same_problem(run: Path, tmp_path: Path) -> None:
+    rows, page = tmp_path / "rows.json", tmp_path / "page.html"
+    rows.write_text(Evaluation(about={"problem": "sines"}, measures=ROWS).model_dump_json())
+    with pytest.raises(
+        ConfigError, match="households is a model of households, which cannot stand beside one of sines"
+    ):
+        write_report(str(run), page, quick=True, evaluation=rows, beside="households")
+    with pytest.raises(ConfigError, match="needs its name; give --beside too"):
+        write_report(str(run), page, quick=True, evaluation=rows, beside_evaluation=rows)
 
 
 def test_order_and_departure_are_measured() -> None:

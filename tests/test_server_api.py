@@ -149,6 +149,23 @@ def test_tails_are_those_of_python(server: Running) -> None:
     assert (found["probability"], found["threshold"]) == (expected.probability, expected.threshold)
 
 
+@pytest.mark.parametrize("name", ["sines", "colours"])
+def test_models_in_the_papers_form_are_served_as_all_others(name: str, tmp_path: Path) -> None:
+    source, limits = str(untrained(name, tmp_path, "paper-narrow")), Limits(n=64, placed=8, edits=3)
+    parts = SINES["parts"] if name == "sines" else SITES
+    model = compvae.load(source)
+    x = compvae.problems.get(name).truth(parts, 1, 3)[0]
+    with running(Catalogue.of([source], limits), limits) as served:
+        (told,) = served.client.get("/api/models").json()["models"]
+        assert told["summary"].endswith("by the paper's networks")
+        drawn = good(served, "sample", {"model": name, "parts": parts, "n": 3, "seed": 2})
+        assert np.array_equal(drawn["x"], model.sample(parts, 3, 2))
+        found = good(served, "infer", {"model": name, "parts": parts, "drawn": 3})
+        assert np.array_equal(found["whole"], model.infer(x, parts).decode())
+        tail = good(served, "tail", {"model": name, "parts": parts, "event": "energy", "quantile": 0.9, "n": 3})
+        assert np.isfinite(tail["x"]).all()
+
+
 def test_answers_can_be_files(server: Running) -> None:
     body = {**SINES, "n": 3, "seed": 1}
     archive = np.load(io.BytesIO(ask(server, "sample", {**body, "encoding": "npz"}).content))

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from compvae import presets, problems
-from compvae.bench.memory import operations
 from compvae.bench.training import mixed
 from compvae.config import ModelConfig
 from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.objective import elbo
+from compvae.train.needs import operations
 
 ROWS = 6
 

@@ -15,7 +15,7 @@ from compvae.train.observers import read_metrics
 from compvae.train.runs import train_run
 from compvae.verdict.verdict import Verdict
 
-__all__ = ["Run", "fit", "load", "shipped"]
+__all__ = ["Run", "fit", "load", "place_of", "shipped"]
 
 SHIPPED = Path(__file__).parent / "models"
 
@@ -75,6 +75,11 @@ def shipped() -> list[str]:
     )
 
 
+def place_of(name: str | os.PathLike[str]) -> Path:
+    """The directory a model is read from: a shipped one's by its name, else the name as a path."""
+    return SHIPPED / name if isinstance(name, str) and name in shipped() else Path(name)
+
+
 def load(name: str | os.PathLike[str]) -> Model:
     """A shipped name first ("sines"), else a run or model directory ("./sines", "runs/mine").
 
@@ -88,11 +93,9 @@ def load(name: str | os.PathLike[str]) -> Model:
 
 
 def _read(name: str | os.PathLike[str]) -> Model:
-    if isinstance(name, str) and name in shipped():
-        return Model.load(SHIPPED / name)
     if not isinstance(name, str | os.PathLike):
         raise UnknownModelError(f"a model is named by a text or a path, got {type(name).__name__}")
-    directory = Path(name)
+    directory = place_of(name)
     if not _is_directory(directory):
         names = ", ".join(shipped()) or "none yet"
         raise UnknownModelError(f"{str(name)!r} is neither a shipped model ({names}) nor a directory")

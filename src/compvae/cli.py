@@ -120,6 +120,9 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Build, do a little of everything, say sizes and time; write nothing.")
     ] = False,
+    tflops: Annotated[
+        float | None, typer.Option(min=1e-3, help="For --dry-run: hours on a device of so many TFLOP/s.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
     imported: Imported = None,
     as_json: AsJson = False,
@@ -133,7 +136,8 @@ def train(
     """
     from dataclasses import asdict
 
-    from compvae.train.runs import estimate, outcome_dict, train_run
+    from compvae.train.needs import GTX_1080
+    from compvae.train.runs import estimate, estimate_lines, outcome_dict, train_run
     from compvae.train.settings import read_options
     from compvae.verdict.verdict import Verdict
 
@@ -151,14 +155,11 @@ def train(
     options = {**(read_options(config) if config else {}), **given}
     if not resume and "problem" not in options:
         raise ConfigError("name a problem (compvae problems lists them), or a run to go on with by --resume --out DIR")
+    if tflops is not None and not dry_run:
+        raise ConfigError("--tflops does nothing without --dry-run; leave it out")
     if dry_run:
-        found = estimate(options, minutes)
-        text = (
-            f"{found.parameters:,} parameters, {found.step_seconds * 1000:.0f} ms per step on {found.threads} threads"
-        )
-        parts = ", ".join(f"{value:.1f} {name}" for name, value in found.minutes_of.items())
-        text = f"{text}; {found.steps:,} steps take about {found.minutes:.1f} minutes ({parts})"
-        tell(asdict(found), text, as_json)
+        found = estimate(options, minutes, GTX_1080 if tflops is None else tflops)
+        tell(asdict(found), "; ".join(estimate_lines(found)), as_json)
         return
     outcome = train_run(options, out, resume, minutes, show=not quiet, tensorboard=tensorboard)
     if outcome.message:

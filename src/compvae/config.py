@@ -86,7 +86,7 @@ class _Reading(_Config):
     """How an encoder reads x: flat, or through one of the paper's convolutional trunks."""
 
     trunk: Trunk = "vector"
-    channels: Annotated[int, Field(ge=16, le=4096, multiple_of=16)] = 32
+    channels: Annotated[int, Field(ge=16, le=4096, multiple_of=8)] = 32
 
 
 class GraphConfig(_Reading):
@@ -136,7 +136,7 @@ class PaperDecoderConfig(_Observing):
 
     kind: Literal["paper"] = "paper"
     trunk: Trunk = "vector"
-    channels: Annotated[int, Field(ge=16, le=4096, multiple_of=16)] = 32
+    channels: Annotated[int, Field(ge=16, le=4096, multiple_of=8)] = 32
     hidden: Width = 256
     blocks: Depth = 3
     stem: Literal["joined", "added"] = "joined"

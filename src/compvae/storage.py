@@ -45,6 +45,11 @@ class Provenance:
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def of_paper(self) -> bool:
+        """Whether the model was trained by a preset in the form of the paper."""
+        return self.notes.get("preset", "").startswith("paper")
+
 
 def save_network(directory: str | os.PathLike[str], network: Network, provenance: Provenance) -> Path:
     """Write the three files: the directory holds the old model or the new one, never a mix."""

@@ -1,4 +1,4 @@
-"""Peak memory of some work, by a process of its own; bytes that torch allocates for it; operations it counts.
+"""Peak memory of some work, by a process of its own; bytes that torch allocates for it.
 
 The largest resident size of a process never falls, and a child inherits its parent's where ``ru_maxrss`` is asked; so
 the work is done in a process started afresh, and Linux is asked for the size of that process alone.
@@ -7,13 +7,11 @@ the work is done in a process started afresh, and Linux is asked for the size of
 from __future__ import annotations
 
 import multiprocessing
-import re
-import resource
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
-__all__ = ["allocated", "operations", "peak"]
+from compvae.train.needs import largest_resident
+
+__all__ = ["allocated", "peak"]
 
 
 def peak(work: Callable[..., object], *arguments: object) -> float:
@@ -32,29 +30,9 @@ def allocated(work: Callable[[], object]) -> int:
     return sum(max(0, event.self_cpu_memory_usage) for event in seen.events())
 
 
-def operations(work: Callable[[], object]) -> int:
-    """Multiplications and additions in matrix products and convolutions, forward and backward."""
-    from torch.utils.flop_counter import FlopCounterMode
-
-    with FlopCounterMode(display=False) as counter:
-        work()
-    return int(counter.get_total_flops())
-
-
 def _worked(work: Callable[..., object], arguments: tuple[object, ...]) -> float:
     import torch
 
     torch.set_num_threads(1)
     work(*arguments)
-    return _largest()
-
-
-def _largest() -> float:
-    """Largest resident size of this process so far, megabytes."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
-        if found is not None:
-            return int(found[1]) / 1024
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most / 1024**2 if sys.platform == "darwin" else most / 1024
+    return largest_resident()

@@ -17,7 +17,7 @@ import torch
 
 from compvae import presets, problems
 from compvae.batch import Batch
-from compvae.bench.memory import operations, peak
+from compvae.bench.memory import peak
 from compvae.bench.rows import Row, Scope, rows_of
 from compvae.bench.timing import Timing, quartiles
 from compvae.config import CollapsedConfig, GraphConfig, LinkedConfig, ModelConfig
@@ -25,6 +25,7 @@ from compvae.network import CompVAE
 from compvae.noise import Noise
 from compvae.problems import Problem
 from compvae.train.loop import Trainer
+from compvae.train.needs import operations
 from compvae.train.observers import read_metrics
 from compvae.train.runs import train_run
 from compvae.train.schedule import RECIPES

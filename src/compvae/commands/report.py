@@ -21,6 +21,13 @@ def report(
         Path | None, typer.Option(help="What compvae evaluate --json wrote; measured anew if not given.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few samples: soon there, large errors.")] = False,
+    beside: Annotated[
+        str | None,
+        typer.Option(help="Another model whose claims stand beside these; '' for none."),
+    ] = None,
+    beside_evaluation: Annotated[
+        Path | None, typer.Option(help="What compvae evaluate --json wrote of that model.")
+    ] = None,
     seed: Seed = 0,
     imported: Imported = None,
     as_json: AsJson = False,
@@ -29,5 +36,7 @@ def report(
     from compvae.report import write_report
 
     import_modules(imported)
-    page = write_report(model, out, quick, seed, evaluation, lambda text: print(text, file=sys.stderr))
+    page = write_report(
+        model, out, quick, seed, evaluation, lambda text: print(text, file=sys.stderr), beside, beside_evaluation
+    )
     print(json.dumps({"report": str(page)}) if as_json else f"the report is {page}")

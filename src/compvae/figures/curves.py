@@ -47,17 +47,20 @@ def beside_truth(frame: Frame, truth: np.ndarray, model: np.ndarray) -> Figure:
 
 
 @styled
-def growing(frame: Frame, names: Sequence[str], parts: np.ndarray, wholes: np.ndarray, exact: np.ndarray) -> Figure:
-    """Row i: part i alone by the model, left; the whole of parts 1..i by the model, and exactly, right.
+def growing(
+    frame: Frame, names: Sequence[str], parts: np.ndarray, wholes: np.ndarray, exact: np.ndarray | None = None
+) -> Figure:
+    """Row i: part i alone by the model, left; the whole of parts 1..i by the model, and exactly where known, right.
 
     parts, wholes, exact: (K, T).
     """
     figure, axes = canvas(len(names), 2, 0.5 + 1.1 * len(names), sharex=True)
-    for row, (name, part, whole, true) in enumerate(zip(names, parts, wholes, exact, strict=True)):
+    for row, (name, part, whole) in enumerate(zip(names, parts, wholes, strict=True)):
         left, right = axes[row]
         left.plot(frame.time, part, color=LINES[1])
         left.set_title(f"part {name}")
-        right.plot(frame.time, true, color=TRUTH, linewidth=2.4, alpha=PALE, label="exact")
+        if exact is not None:
+            right.plot(frame.time, exact[row], color=TRUTH, linewidth=2.4, alpha=PALE, label="exact")
         right.plot(frame.time, whole, color=MODEL, label="model")
         right.set_title(f"whole of {row + 1}" + (" part" if row == 0 else " parts"))
     legend_above(axes[0, 1])

@@ -14,7 +14,7 @@ from compvae.baselines import Paper
 from compvae.evaluation.rows import MODEL, Row, named, split
 from compvae.problems import Problem
 
-__all__ = ["VERDICTS", "Claim", "claims", "number", "rounded"]
+__all__ = ["VERDICTS", "Claim", "claims", "number", "rounded", "side_by_side"]
 
 VERDICTS = ("holds", "partly", "does not hold", "not measured", "does not apply")
 HOLDS, PARTLY, FAILS, UNKNOWN, APART = VERDICTS
@@ -45,6 +45,12 @@ def claims(rows: Sequence[Row], problem: Problem) -> list[Claim]:
         ours, verdict = judge(rows, problem)
         found.append(Claim(claim, paper, ours, verdict, rule))
     return found
+
+
+def side_by_side(mine: Sequence[Claim], theirs: Sequence[Claim]) -> list[tuple[Claim, Claim | None]]:
+    """Each claim as judged for a model, and for another one beside it, None where there is no other."""
+    other = {one.claim: one for one in theirs}
+    return [(one, other.get(one.claim)) for one in mine]
 
 
 def number(row: Row) -> str:

@@ -21,6 +21,7 @@ from compvae.tails.events import EVENTS, Event
 __all__ = ["curve_exhibits"]
 
 DRAWS = 15  # curves in a bundle
+BEYOND = 30  # parts, as in the paper (5.1)
 TYPICAL = 1000  # draws behind a histogram
 
 
@@ -41,6 +42,9 @@ def curve_exhibits(model: Model, problem: Problem, seed: int) -> Iterator[Exhibi
     if isinstance(problem, Sines):
         yield _impact(about, problem, parts, seed)
     yield _variance(about, model, seen)
+    if isinstance(problem, Sines):
+        yield _recomposed(about, model, parts, seed)
+        yield _beyond(about, model, problem, seed)
     yield _growing(about, model, seen)
     yield _edit(about, model, seen)
     yield _tail(about, model, parts, seed)
@@ -96,6 +100,37 @@ def _variance(about: Shown, model: Model, seen: Observation) -> Exhibit:
         "Two bundles of curves of one category, by the exact generator and by the model.",
         f"{DRAWS} draws of one part of category {_names(part)[0]}: what the category leaves open.",
         curves.beside_truth(about.frame, *draws_of_both(model, seen, part, DRAWS)),
+    )
+
+
+def _recomposed(about: Shown, model: Model, parts: Described, seed: int) -> Exhibit:
+    """The paper's figure of a growing whole: parts are drawn, and enter the whole one after another."""
+    keys = range(len(parts))
+    alone = np.concatenate([model.compose(parts[i : i + 1], keys[i : i + 1]).decode(1, seed) for i in keys])
+    wholes = np.concatenate([model.compose(parts[:i], keys[:i]).decode(1, seed) for i in range(1, len(parts) + 1)])
+    return Exhibit(
+        "recomposed",
+        "Drawn parts make a whole",
+        "Rows of two panels: a part alone, and the whole of it and all parts above, all by the model.",
+        "Parts drawn by the model, each with a latent of its own that it keeps: alone on the left, and gradually put "
+        "together on the right, as in the paper. Nothing is observed here, so that there is no exact answer.",
+        curves.growing(about.frame, _names(parts), alone, wholes),
+    )
+
+
+def _beyond(about: Shown, model: Model, problem: Problem, seed: int) -> Exhibit:
+    kind = problem.schema.attributes[0].name
+    many: Described = [
+        {kind: name} for name in problem.schema.categories for _ in range(BEYOND // len(problem.schema.categories))
+    ]
+    drawn = problem.truth(many, DRAWS, seed), model.sample(many, DRAWS, seed, noise=False)
+    return Exhibit(
+        "beyond",
+        f"{len(many)} parts",
+        f"Two bundles of curves of {len(many)} parts, by the exact generator and by the model.",
+        f"{DRAWS} draws of {len(many)} parts, as many of each category, with a model that was trained on at most "
+        f"{problem.max_parts}: the paper used its model up to {BEYOND} and left these results out.",
+        curves.beside_truth(about.frame, *drawn),
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import compvae
-from compvae.api import load
+from compvae.api import load, place_of
 from compvae.config import ModelConfig
 from compvae.evaluation.harness import problem_of
 from compvae.evaluation.rows import Evaluation, Row, named, split
@@ -47,9 +47,9 @@ class Subject:
     def of(cls, name: str, model: Model | None = None) -> Subject:
         """A shipped model by name, a run, or a model directory (also the one inside a run)."""
         model = load(name) if model is None else model
-        path = Path(name)
+        path = place_of(name)
         metrics = [place / "metrics.jsonl" for place in (path, path.parent) if (place / "model").is_dir()]
-        lines = read_metrics(metrics[0]) if metrics else []
+        lines = read_metrics(metrics[0] if metrics else path / "metrics.jsonl")  # of a shipped one, beside its weights
         return cls(name, model, problem_of(model), lines)
 
     @property

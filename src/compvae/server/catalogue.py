@@ -80,7 +80,7 @@ class Served:
             name=self.name,
             source=self.source,
             problem=None if problem is None else problem.name,
-            summary="a model of your own data" if problem is None else problem.summary,
+            summary="a model of your own data" if problem is None else _summary(self.model, problem),
             shape=list(config.shape),
             attributes=[attribute.model_dump() for attribute in config.parts.attributes],
             context=[attribute.model_dump() for attribute in config.context],
@@ -118,6 +118,11 @@ class Catalogue:
     def describe(self, limits: Limits) -> ModelsOut:
         """For the page."""
         return ModelsOut(version=compvae.__version__, models=[one.describe(limits) for one in self.served.values()])
+
+
+def _summary(model: Model, problem: Problem) -> str:
+    """What the problem is; of a model in the paper's form, that it is one."""
+    return f"{problem.summary}; by the paper's networks" if model.provenance.of_paper else problem.summary
 
 
 def _problem(model: Model) -> Problem | None:

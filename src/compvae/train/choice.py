@@ -103,7 +103,7 @@ def choose(config: RunConfig, source: Source, seconds: float | None, say: Say, g
     seconds: budget of the run, None where its steps are given.  given: fields of recipes that the caller set.
     """
     unseen = source.draw_held_out(Noise(config.seed + UNSEEN, JUDGED, 2)).different()
-    names = [name for name in presets.presets_of(source) if name != "paper"]
+    names = [name for name in presets.presets_of(source) if not name.startswith("paper")]
     if math.prod(source.shape) > WIDE or not source.schema.countable:
         names = [presets.FIRST]  # small is far off where attributes are continuous (docs/experiments.md, 19)
     found: list[_Trial] = []

@@ -41,6 +41,7 @@ from compvae.train.checkpoint import Checkpoints, read
 from compvae.train.choice import Choice, choose, with_structure
 from compvae.train.engine import Engine, launch
 from compvae.train.loop import Observer, Trainer
+from compvae.train.needs import GTX_1080, Needs, needs
 from compvae.train.observers import CurvesFigure, FitProgress, MetricsFile, ProgressBar, TensorBoard
 from compvae.train.schedule import Recipe
 from compvae.train.settings import FORMAT_VERSION, RunConfig, read_options, read_run, resolve, with_data
@@ -50,7 +51,7 @@ from compvae.verdict.judge import YARDSTICKS_SHARE, RunnerUp, judge
 from compvae.verdict.scores import Scores
 from compvae.verdict.verdict import VERDICT_FILE, Verdict
 
-__all__ = ["Estimate", "Outcome", "data_of", "estimate", "outcome_dict", "train_run"]
+__all__ = ["Estimate", "Outcome", "data_of", "estimate", "estimate_lines", "outcome_dict", "train_run"]
 
 CONFIG, METRICS, DATA, ESTIMATE = "config.json", "metrics.jsonl", "data.json", "estimate.json"
 CHOICE, RUNNER_UP = "choice.json", "runner_up.json"
@@ -79,6 +80,7 @@ class Estimate:
 
     steps: of the run.  step_seconds: of one, at the largest K.  minutes: of the whole run.
     minutes_of: of its start, steps, checks and fits.
+    needs: memory and operations of a step.  tflops, device_hours: of a device of that speed, the hours of all steps.
     """
 
     parameters: int
@@ -88,6 +90,9 @@ class Estimate:
     minutes_of: dict[str, float]
     threads: int
     bound: float
+    needs: Needs
+    tflops: float
+    device_hours: float
 
 
 def train_run(
@@ -109,16 +114,19 @@ def train_run(
     return result
 
 
-def estimate(options: Mapping[str, Any], minutes: float | None = None) -> Estimate:
+def estimate(options: Mapping[str, Any], minutes: float | None = None, tflops: float = GTX_1080) -> Estimate:
     """Build the model, do a little of everything, say what the whole would take; writes nothing.
 
     Args:
         options: as for :func:`train_run`.
         minutes: what the run may take; its number of steps follows.
+        tflops: 10^12 operations a second of another device, on which the steps would take ``device_hours`` at best.
     """
     config = resolve(options)
     started = time.perf_counter()
     threads = config.threads if options.get("threads") else _best_threads(config)
+    with _threads(threads):
+        found = needs(Trainer(config, measured_only=True))  # first: of the memory of one run, not of two
     costs, bound = _costs(config, threads, time.perf_counter() - started)
     steps = config.recipe.steps
     if minutes is not None:
@@ -126,7 +134,23 @@ def estimate(options: Mapping[str, Any], minutes: float | None = None) -> Estima
         steps = costs.steps_within(minutes, config.check_every)
     parts = {name: seconds / 60 for name, seconds in costs.seconds(steps, config.check_every).items()}
     parameters = sum(value.numel() for value in costs.model.parameters())
-    return Estimate(parameters, steps, costs.step, sum(parts.values()), parts, threads, bound)
+    total, hours = sum(parts.values()), found.hours(steps, tflops)
+    return Estimate(parameters, steps, costs.step, total, parts, threads, bound, found, tflops, hours)
+
+
+def estimate_lines(found: Estimate) -> list[str]:
+    """What an estimate says, in words."""
+    parts = ", ".join(f"{value:.1f} {name}" for name, value in found.minutes_of.items())
+    hours = f" ({found.minutes / 60:,.0f} hours)" if found.minutes >= 600 else ""
+    needs = found.needs
+    return [
+        f"{found.parameters:,} parameters, {found.step_seconds * 1000:.0f} ms per step on {found.threads} threads",
+        f"{found.steps:,} steps take about {found.minutes:,.1f} minutes{hours} ({parts})",
+        f"a step holds {needs.megabytes:,.0f} MB, of them {needs.states:,.0f} MB weights, gradients and Adam's moments "
+        "(checkpoints and checks hold copies of the weights beside)",
+        f"{needs.operations / 1e9:,.1f} GFLOP per step: on a device that does {found.tflops:g} TFLOP/s all the time, "
+        f"{found.device_hours:,.1f} hours for the steps",
+    ]
 
 
 def data_of(name: str | os.PathLike[str]) -> tuple[Path, OwnData, OwnSource]:

@@ -48,10 +48,12 @@ class Recipe(BaseModel):
 RECIPES: dict[tuple[str, str], Recipe] = {
     ("sines", "paper"): Recipe(style="paper", steps=500_000, rate=1e-4, betas=(0.5, 0.9)),
     ("colours", "paper"): Recipe(style="paper", steps=500_000, rate=1e-4, betas=(0.5, 0.9)),
+    ("sines", "paper-narrow"): Recipe(steps=160_000, batch=64, rate=1e-3, betas=(0.5, 0.9)),
+    ("colours", "paper-narrow"): Recipe(steps=100_000, batch=64, rate=5e-4, betas=(0.5, 0.9)),
     ("sines", "small"): Recipe(steps=3000, batch=64, rate=1e-2),  # docs/experiments.md, 7
     ("colours", "small"): Recipe(
         steps=3500, batch=32, rate=5e-3, clip=500.0, kl_from=0.02, sampled=4 / 7
-    ),  # docs/experiments.md, 8 and 24
+    ),  # docs/experiments.md, 8 and 25
     ("households", "small"): Recipe(style="flat", steps=40_000, rate=2e-3, clip=10.0),  # docs/experiments.md, 23
     ("meters", "sums"): Recipe(steps=1000, batch=64, rate=3e-3),
     ("tables", "small"): Recipe(steps=3000, batch=64, rate=3e-3, kl_from=0.02),
