@@ -1,6 +1,6 @@
 """The rows that benchmarks/division.py wrote, as a table and as a figure.
 
-python benchmarks/division_table.py benchmarks/results/division             # the table, as in docs/experiments.md, 23
+python benchmarks/division_table.py benchmarks/results/division             # the table, as in docs/experiments.md, 24
 python benchmarks/division_table.py benchmarks/results/division --figure docs/figures/division.svg
 """
 
